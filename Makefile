@@ -1,0 +1,268 @@
+# seqplan. GNU make, one file, no recursion. `make help` lists the targets.
+#
+# Objects live in build/<variant>/, one folder per way of compiling; V=1 shows the commands, JOBS=N sets how many run
+# at once, CFLAGS and LDFLAGS are added to ours.
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+MAKEFLAGS += --no-builtin-rules --no-print-directory -j$(JOBS)
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+Q := $(if $(V),,@)
+
+PREFIX ?= /usr/local
+COVERAGE_LINE ?= 85
+COVERAGE_BRANCH ?= 60
+FUZZ_SECONDS ?= 20
+TEST_TIMEOUT ?= 300
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CLANG ?= clang
+
+# ---- what is built -------------------------------------------------------------------------------------------------
+
+LAYERS := base spec cost method step sim search fit report cmd
+SRC := $(sort $(wildcard $(LAYERS:%=src/%/*.c)))
+HEADERS := $(sort $(wildcard $(LAYERS:%=src/%/*.h)))
+LIB_SRC := $(filter-out src/cmd/main.c,$(SRC))
+TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/property/*.c))
+SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
+FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+SCRIPT_TESTS := $(sort $(wildcard tests/*/*.t))
+ALL_C := $(SRC) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h))
+
+# Libraries, by their pkg-config names. Extend here; GSL and SQLite come with the layer that uses them.
+PKGS := libcjson $(if $(wildcard src/fit/*.c),gsl sqlite3)
+LDLIBS = $(PKG_LIBS) -lm
+
+# The device program: outside the layers, only where there is something to build it with.
+NVCC ?= $(shell command -v nvcc)
+NVCCFLAGS ?= -O3 -std=c++17 -lineinfo -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+CUDA_SRC := $(wildcard src/cuda/*.cu)
+DEVICE := $(if $(and $(NVCC),$(CUDA_SRC)),build/seqplan-device)
+
+# ---- how it is compiled --------------------------------------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+	-Wold-style-definition -Wdouble-promotion -Wfloat-equal -Wundef -Wcast-qual -Wwrite-strings -Wpointer-arith \
+	-Wformat=2 -Wvla -Wswitch-enum -fno-common
+BASE_FLAGS = -std=c17 -D_POSIX_C_SOURCE=200809L -ffp-contract=off -Isrc -Itests $(PKG_CFLAGS) $(WARNINGS)
+WERROR := $(if $(filter true,$(CI)),-Werror)
+
+VARIANTS := release asan coverage analyze fuzz
+FLAGS_release := -O2 -g $(WERROR)
+FLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(WERROR)
+FLAGS_coverage := -O0 -g --coverage $(WERROR)
+# The analyzer cannot know that sp_fail() returns false, and would follow each failed call as if it had set its result.
+FLAGS_analyze := -O1 -fanalyzer -Wno-analyzer-null-dereference -Wno-analyzer-null-argument -Werror
+FLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+BIN_release := build/seqplan
+$(foreach v,$(filter-out release,$(VARIANTS)),$(eval BIN_$v := build/$v/seqplan))
+# A sanitizer's own exit code must not look like one of ours.
+ENV_asan := ASAN_OPTIONS=exitcode=99:detect_stack_use_after_return=1:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=exitcode=99:print_stacktrace=1
+
+# Asked for once, at first use: on a fresh machine pkg-config is there only after tools/setup has run.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $$(PKGS)))$(PKG_CFLAGS)
+PKG_LIBS = $(eval PKG_LIBS := $$(shell pkg-config --libs $$(PKGS)))$(PKG_LIBS)
+VERSION_TEXT = $(shell cat VERSION)$(if $(wildcard .git),$(shell git describe --always --dirty --exclude='*' 2>/dev/null | sed 's/^/+/'))
+
+# $1 variant
+define VARIANT_RULES
+CC_$1 := $(if $(filter fuzz,$1),$(CLANG),$(CC))
+TESTS_$1 := $(patsubst %.c,build/$1/tests/%,$(notdir $(TEST_SRC))) $(FUZZ_NAMES:%=build/$1/tests/replay_%)
+
+build/$1/%.o: %.c Makefile | deps
+	@mkdir -p $$(@D) $$(if $$(Q),&& echo '  CC $1 $$<')
+	$$(Q)$$(CC_$1) $$(BASE_FLAGS) $$(FLAGS_$1) $$(DEFINES) $$(CFLAGS) -MMD -MP -c $$< -o $$@
+build/$1/src/cmd/main.o: DEFINES = -DSEQPLAN_VERSION='"$$(shell cat build/version)"'
+build/$1/src/cmd/main.o: build/version
+build/$1/libseqplan.a: $(LIB_SRC:%.c=build/$1/%.o) build/sources
+	$$(Q)rm -f $$@ && ar rcs $$@ $$(filter %.o,$$^)
+$(BIN_$1): build/$1/src/cmd/main.o build/$1/libseqplan.a
+	@$$(if $$(Q),echo '  LINK $$@')
+	$$(Q)$$(CC_$1) $$(FLAGS_$1) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+
+$(foreach s,$(TEST_SRC),$(call TEST_RULE,$1,$s))
+$(foreach n,$(FUZZ_NAMES),$(call REPLAY_RULE,$1,$n))
+-include $(patsubst %.c,build/$1/%.d,$(SRC) $(TEST_SRC) $(SUPPORT_SRC)) $(FUZZ_NAMES:%=build/$1/tests/fuzz/fuzz_%.d)
+endef
+
+# $1 variant, $2 source of a cmocka or property test
+define TEST_RULE
+build/$1/tests/$(notdir $(2:.c=)): build/$1/$(2:.c=.o) $(SUPPORT_SRC:%.c=build/$1/%.o) build/$1/libseqplan.a
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC_$1) $$(FLAGS_$1) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS)
+
+endef
+
+# $1 variant, $2 name of a fuzz target: its corpus as a plain test, without a fuzzing engine
+define REPLAY_RULE
+build/$1/tests/fuzz/replay_$2.o: tests/fuzz/replay.c Makefile | deps
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC_$1) $$(BASE_FLAGS) $$(FLAGS_$1) -DFUZZ_CORPUS='"tests/fuzz/corpus/$2"' $$(CFLAGS) -c $$< -o $$@
+build/$1/tests/replay_$2: build/$1/tests/fuzz/replay_$2.o build/$1/tests/fuzz/fuzz_$2.o build/$1/libseqplan.a
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC_$1) $$(FLAGS_$1) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+
+endef
+
+$(foreach v,$(VARIANTS),$(eval $(call VARIANT_RULES,$v)))
+
+# ---- everyday targets ----------------------------------------------------------------------------------------------
+
+.PHONY: all help demo check check-asan coverage lint format format-check bench fuzz fuzz-long bless install \
+	uninstall clean setup deps FORCE
+all: $(BIN_release) $(DEVICE) ## build/seqplan, and build/seqplan-device where nvcc is found (default)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z_.-]+:.*## / { printf "  %-22s %s\n", $$1, $$2 }' Makefile
+
+# What the goals of this run need installed; `make` itself installs nothing.
+SETUP_demo := demo
+SETUP_check := check
+SETUP_check-asan := check
+SETUP_bless := check
+SETUP_coverage := coverage
+SETUP_lint := lint
+SETUP_format := lint
+SETUP_format-check := lint
+SETUP_fuzz := fuzz
+SETUP_fuzz-long := fuzz
+NEEDS := $(sort $(foreach g,$(MAKECMDGOALS),$(SETUP_$g)))
+SETUP := $(if $(NEEDS),setup)
+
+setup: ## install whatever building, testing and linting need (Debian, Ubuntu)
+	@tools/setup $(or $(NEEDS),all)
+
+deps: | $(SETUP)
+	@pkg-config --print-errors --exists $(PKGS) || { echo "make: libraries are missing: run 'make setup'" >&2; exit 1; }
+
+DEMO := --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --tp 8 --sp 8 --pp 8
+demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-token question
+	@for verb in estimate $(foreach c,compare plan,$(if $(wildcard src/cmd/*$c*.c),$c)); do \
+		case $$verb in estimate) set -- $(DEMO);; *) set -- $(wordlist 1,8,$(DEMO)) ;; esac; \
+		printf '\n$$ seqplan %s %s\n' $$verb "$$*"; $(BIN_release) $$verb "$$@" || exit; \
+	done
+
+# $1 variant. One prove over everything: its closing line is the last thing printed.
+PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \
+	SEQPLAN_TEST_OUTPUT='$(CURDIR)/build/$1/trash' \
+	prove -j$(JOBS) --failures -e 'timeout -k 5 $(TEST_TIMEOUT)' $(TESTS_$1) $(SCRIPT_TESTS)
+
+check: $(BIN_release) $(TESTS_release) | $(SETUP) ## install what is missing, build, and run every test
+	$(Q)$(call PROVE,release)
+
+check-asan: $(BIN_asan) $(TESTS_asan) | $(SETUP) ## the same tests under address and undefined-behaviour sanitizers
+	$(Q)$(call PROVE,asan)
+
+# Branches of an assert that never fails are not counted.
+coverage: $(BIN_coverage) $(TESTS_coverage) | $(SETUP) ## the same tests, then the coverage table and its threshold
+	$(Q)find build/coverage -name '*.gcda' -delete
+	$(Q)$(call PROVE,coverage)
+	$(Q)gcovr --root . --filter src/ --exclude-unreachable-branches --exclude-branches-by-pattern '.*\bassert\(.*' \
+		--txt --print-summary --fail-under-line $(COVERAGE_LINE) --fail-under-branch $(COVERAGE_BRANCH) build/coverage
+
+bless: $(BIN_release) $(TESTS_release) | $(SETUP) ## rewrite golden and expected files, and show what changed
+	$(Q)status=0; SEQPLAN_BLESS=1 $(call PROVE,release) || status=$$?; \
+		git status --short -- tests README.md docs; git --no-pager diff -- tests README.md docs; exit $$status
+
+BENCHES := $(sort $(wildcard tests/bench/*.sh))
+bench: $(BIN_release) ## time the program (tests/bench/*.sh), appended to build/bench.csv
+	@for b in $(BENCHES); do SEQPLAN='$(CURDIR)/$(BIN_release)' sh "$$b" >build/bench.last || exit; \
+		tee -a build/bench.csv <build/bench.last; done
+	@$(if $(BENCHES),:,echo 'no benchmarks in tests/bench yet')
+
+# ---- fuzzing -------------------------------------------------------------------------------------------------------
+
+$(FUZZ_NAMES:%=build/fuzz/fuzz_%): build/fuzz/fuzz_%: build/fuzz/tests/fuzz/fuzz_%.o build/fuzz/libseqplan.a
+	$(Q)$(CLANG) $(FLAGS_fuzz) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+FUZZ_RUNS := $(FUZZ_NAMES:%=fuzz-run-%)
+.PHONY: $(FUZZ_RUNS)
+$(FUZZ_RUNS): fuzz-run-%: build/fuzz/fuzz_%
+	@mkdir -p build/fuzz/corpus/$*
+	@build/fuzz/fuzz_$* -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+		-artifact_prefix=build/fuzz/$*- build/fuzz/corpus/$* $(wildcard tests/fuzz/corpus/$*) >build/fuzz/$*.log 2>&1 \
+		|| { tail -n 60 build/fuzz/$*.log; exit 1; }
+	@printf 'fuzz %s: %s inputs, no failure\n' $* "$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$*.log)"
+
+fuzz: $(FUZZ_RUNS) | $(SETUP) ## libFuzzer on every target, FUZZ_SECONDS (20) each
+fuzz-long: FUZZ_SECONDS := 3600
+fuzz-long: $(FUZZ_RUNS) | $(SETUP) ## the same for an hour each
+
+# ---- lint ----------------------------------------------------------------------------------------------------------
+
+LINTS := lint-layers lint-headers lint-tidy lint-cppcheck lint-shell lint-man format-check
+.PHONY: $(LINTS)
+lint: $(LINTS) $(SRC:%.c=build/analyze/%.o) ## layers, headers, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, format
+
+$(LINTS): | $(SETUP)
+
+lint-layers:
+	$(Q)tools/lint-layers src
+
+# Each header stands alone (each source does in the analyze variant).
+lint-headers: | deps
+	$(Q)for h in $(HEADERS); do \
+		printf '#include "%s"\n' "$${h#src/}" | $(CC) $(BASE_FLAGS) -Werror -fsyntax-only -x c - || exit; done
+
+# One process per file: given two, clang-tidy 14 reports a false valist.Uninitialized in the second.
+# Unnamed numbers are refused where the physics is.
+build/tidy/%.ok: %.c build/analyze/%.o .clang-tidy
+	@mkdir -p $(@D) $(if $(Q),&& echo '  TIDY $<')
+	$(Q)clang-tidy --quiet $(if $(filter src/cost/% src/step/%,$<),--checks=readability-magic-numbers) $< -- \
+		$(BASE_FLAGS) -DSEQPLAN_VERSION='"lint"' >$@.log 2>&1 || { cat $@.log; exit 1; }
+	@touch $@
+lint-tidy: $(SRC:%.c=build/tidy/%.ok)
+
+CPPCHECK := cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppress=missingIncludeSystem -Isrc -Itests
+lint-cppcheck:
+	@mkdir -p build/cppcheck
+	$(Q)$(CPPCHECK) -j$(JOBS) --cppcheck-build-dir=build/cppcheck --enable=warning,style,performance,portability src
+	$(Q)$(CPPCHECK) --enable=unusedFunction --suppress='unusedFunction:tests/*' src $(wildcard tests/unit \
+		tests/property tests/support tests/fuzz)
+
+# SC2016: the bodies of sharness tests stand in single quotes.
+lint-shell:
+	$(Q)shellcheck -x $$(grep -lE '^#!.*[ /](ba)?sh' tools/* .ci/run) $(wildcard tests/bench/*.sh)
+	$(Q)shellcheck -x -P SCRIPTDIR -P tests/cli -e SC2016 $(SCRIPT_TESTS) $(wildcard tests/cli/lib*.sh)
+
+lint-man:
+	$(Q)$(if $(wildcard docs/*.1),mandoc -T lint -W warning $(wildcard docs/*.1),:)
+
+format-check: ## is every C file as clang-format writes it
+	$(Q)status=0; for f in $(ALL_C); do clang-format $$f | cmp -s - $$f || { status=1; \
+		echo "$$f: not as clang-format writes it (make format)"; }; done; exit $$status
+format: | $(SETUP) ## rewrite every C file with clang-format
+	$(Q)clang-format -i $(ALL_C)
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+
+# Written only when the text changes, so that what depends on them is rebuilt only then.
+build/version: TEXT = $(VERSION_TEXT)
+build/sources: TEXT = $(SRC)
+build/version build/sources: FORCE
+	@mkdir -p build && { printf '%s\n' '$(TEXT)' | cmp -s - $@ || printf '%s\n' '$(TEXT)' >$@; }
+
+build/seqplan-device: $(CUDA_SRC) $(wildcard src/cuda/*.h src/cuda/*.cuh) Makefile
+	@mkdir -p build $(if $(Q),&& echo '  NVCC $@')
+	$(Q)$(NVCC) $(NVCCFLAGS) -o $@ $(CUDA_SRC) $(NVCC_LIBS)
+
+compile_commands.json: Makefile build/sources | deps ## for editors and language servers
+	@{ echo '['; sep=; for f in $(SRC) $(TEST_SRC) $(SUPPORT_SRC); do printf '%s{"directory": "%s", "file": "%s", "command": "%s"}' \
+		"$$sep" '$(CURDIR)' "$$f" "$(CC) $(BASE_FLAGS) $(FLAGS_release) -c $$f"; sep=','; done; echo; echo ']'; } >$@
+
+SHARE = $(DESTDIR)$(PREFIX)/share
+install: all ## program, data and manual page under DESTDIR and PREFIX (/usr/local)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BIN_release) $(DEVICE)
+	for f in $$(find $(wildcard models hardware frameworks) -type f); do install -D -m 644 "$$f" "$(SHARE)/seqplan/$$f" || exit; done
+	$(if $(wildcard docs/seqplan.1),install -D -m 644 -t $(SHARE)/man/man1 docs/seqplan.1)
+
+uninstall: ## remove what install put there
+	rm -rf $(DESTDIR)$(PREFIX)/bin/seqplan $(DESTDIR)$(PREFIX)/bin/seqplan-device $(SHARE)/seqplan
+	rm -f $(SHARE)/man/man1/seqplan.1
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,48 @@
+#include "cmd/command.h"
+
+static bool estimate_one(struct command_context *context, const struct command_options *options, struct sp_error *err)
+{
+    struct priced *priced = sp_arena_alloc(context->arena, sizeof(*priced));
+    if (!request_is_complete(context->arena, &options->request, err) ||
+        !price_request(&options->request, context->arena, priced, err)) {
+        return false;
+    }
+    const struct answer answer = {
+        .question = &priced->question, .estimate = &priced->estimate, .data_hash = priced->data_hash};
+    const struct report_style style = command_style(context, options);
+    report_estimate(&style, context->arena, &answer);
+    context->status = priced->estimate.fits ? 0 : 1;
+    return true;
+}
+
+static bool estimate_rows(struct command_context *context, const struct command_options *options, struct sp_error *err)
+{
+    const struct report_style style = command_style(context, options);
+    bool is_readable = style.format == REPORT_TABLE || style.format == REPORT_MARKDOWN;
+    if (options->explains && is_readable) {
+        return sp_fail(err, SP_ERROR_USAGE, "--explain explains one layout: leave out --vary, or ask for --format json");
+    }
+    struct report_rows rows;
+    bool fits = false;
+    if (!vary_request(context, options, &rows, &fits, err)) {
+        return false;
+    }
+    report_rows(&style, context->arena, &rows);
+    context->status = fits ? 0 : 1;
+    return true;
+}
+
+bool cmd_estimate(struct command_context *context, int argc, char **argv, struct sp_error *err)
+{
+    struct command_options options;
+    if (!command_options_parse(context, argc, argv, &options, NULL, err)) {
+        return false;
+    }
+    if (options.wants_help) {
+        return true;
+    }
+    if (options.only >= 0) {
+        return sp_fail(err, SP_ERROR_USAGE, "--only attention is not built yet: leave it out to price the whole step");
+    }
+    return options.vary.count > 0 ? estimate_rows(context, &options, err) : estimate_one(context, &options, err);
+}

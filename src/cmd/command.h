@@ -1,0 +1,141 @@
+/* cmd: one file per command: options -> specs -> one call -> report. Adding a command is one file and one row of the
+ * table in command_table.c.
+ */
+#ifndef SEQPLAN_COMMAND_H
+#define SEQPLAN_COMMAND_H
+
+#include "report/report.h"
+
+/* What a command gets from main(), and what it leaves behind. */
+struct command_context {
+    struct sp_arena *arena; /* of the whole run */
+    const char *version;
+    FILE *out;
+    bool is_terminal;    /* out is one, and the user wants colour: no NO_COLOR */
+    bool has_progress;   /* standard error is a terminal */
+    int status;          /* exit code when the command succeeds: 0, or 1 when nothing fits */
+};
+
+/* argv[0] is the name of the command. Prints results to context->out only, and nothing when it fails. */
+typedef bool (*command_function)(struct command_context *context, int argc, char **argv, struct sp_error *err);
+
+struct command {
+    const char *name;
+    const char *summary;            /* one line */
+    command_function run;           /* NULL: not built yet */
+    const struct sp_option *extras; /* options beside the shared ones */
+    unsigned groups;                /* enum option_group, or-ed: which of the shared ones it takes */
+    const char *synopsis;           /* after the name */
+    const char *const *examples;    /* NULL-terminated */
+};
+extern const struct command commands[]; /* ends with a row whose name is NULL */
+const struct command *command_find(const char *name);
+/* Fails with the nearest name. */
+bool command_unknown(const char *name, struct sp_error *err);
+/* Fails, naming what is built. */
+bool command_not_built(struct sp_arena *arena, const struct command *command, struct sp_error *err);
+
+bool cmd_estimate(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
+
+/* ---- options (options.c) ---------------------------------------------------------------------------------------- */
+
+enum option_group { OPTIONS_QUESTION = 1U, OPTIONS_VARY = 2U, OPTIONS_OUTPUT = 4U };
+
+/* Everything that a command line can say, whichever command it is of. */
+struct command_options {
+    struct request request;
+    struct sp_texts vary; /* "NAME=V1,V2,..." */
+    int format;           /* enum report_format */
+    int only;             /* index, or -1 */
+    bool explains;
+    bool is_colorless;
+    bool wants_help;
+    bool wants_source; /* show --source */
+    const char *db;
+};
+
+/* The rows of a command: the shared groups it takes, then its own. Ends with a row whose name is NULL. */
+const struct sp_option *command_option_table(struct sp_arena *arena, const struct command *command);
+/* positional may be NULL: none are taken. When the user asks for help it is printed, and wants_help is true. */
+bool command_options_parse(struct command_context *context, int argc, char **argv, struct command_options *options,
+                           struct sp_texts *positional, struct sp_error *err) SP_MUST_CHECK;
+/* Prints the help of a command. */
+void command_help(struct command_context *context, const struct command *command);
+/* An option of the question by name or alias, and the nearest name, for --vary; NULL when there is none. */
+const struct sp_option *question_option_find(const char *name);
+const char *question_option_nearest(struct sp_arena *arena, const char *name);
+/* As if "--name=value" had been typed last. */
+bool question_option_set(struct command_options *options, const char *name, const char *value, struct sp_error *err)
+    SP_MUST_CHECK;
+/* Fails, naming what the question lacks, with an example; a --layout may hold it. */
+bool request_is_complete(struct sp_arena *arena, const struct request *request, struct sp_error *err) SP_MUST_CHECK;
+struct report_style command_style(const struct command_context *context, const struct command_options *options);
+
+/* ---- pricing (price.c) ------------------------------------------------------------------------------------------ */
+
+/* A question with its answer. */
+struct priced {
+    struct question question;
+    struct estimate estimate;
+    const char *data_hash;
+    bool is_resolved; /* question is filled in, although a rule may be broken */
+};
+/* request -> question -> rules -> estimate -> remarks. */
+bool price_request(const struct request *request, struct sp_arena *arena, struct priced *priced, struct sp_error *err)
+    SP_MUST_CHECK;
+
+/* ---- --vary (vary.c) -------------------------------------------------------------------------------------------- */
+
+/* Prices every combination; *fits is true when any of them fits. The rows are in the arena. */
+bool vary_request(struct command_context *context, const struct command_options *options, struct report_rows *rows,
+                  bool *fits, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- show (show_*.c) -------------------------------------------------------------------------------------------- */
+
+/* What was asked: "show hardware dgx-h100 --source". */
+struct show_request {
+    struct sp_arena *arena;
+    const char *name; /* or NULL: all of them */
+    bool has_source;
+};
+/* What is printed. */
+struct show_answer {
+    const char *title; /* or NULL */
+    struct report_grid grid;
+};
+typedef bool (*show_function)(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+
+bool show_models(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_model(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_hardware_list(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_hardware(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_networks(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_network(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_methods(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_frameworks(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_framework(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_kernels_list(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_kernels(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_losses(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_loss(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_fields(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+/* The topics, as help lists them. */
+void show_help(FILE *file);
+
+/* Fields with their values (show_values.c). */
+void show_values_init(const struct show_request *request, struct report_grid *grid);
+/* One row per figure, switch or choice below the table's row `root` of object; NULL: all. Strings are left out. */
+void show_values_add(struct report_grid *grid, const struct sp_field *fields, const void *object, const char *root);
+/* A curve: how many points, and where they come from. */
+struct show_curve {
+    const char *path;
+    int n_points;
+    enum sp_figure_kind kind;
+    const char *source;
+    const char *note;
+};
+void show_values_curve(struct report_grid *grid, const struct show_curve *curve);
+
+#endif

@@ -1,0 +1,95 @@
+#include "cmd/command.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef SEQPLAN_VERSION
+#error "SEQPLAN_VERSION comes from the Makefile"
+#endif
+
+static bool wants_color(void)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    bool is_refused = no_color != NULL && no_color[0] != '\0';
+    bool is_dumb = terminal == NULL || strcmp(terminal, "dumb") == 0;
+    return isatty(STDOUT_FILENO) == 1 && !is_refused && !is_dumb;
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    return argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0);
+}
+
+/* argv[0] is what follows the name of the program. */
+static bool dispatch(struct command_context *context, int argc, char **argv, struct sp_error *err)
+{
+    if (argc == 0) {
+        return sp_fail(err, SP_ERROR_USAGE, "no command given: 'seqplan help' lists them");
+    }
+    if (strcmp(argv[0], "--version") == 0) {
+        (void)fprintf(context->out, "seqplan %s\n", context->version);
+        return true;
+    }
+    if (strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "--help") == 0) {
+        return cmd_help(context, 1, argv, err);
+    }
+    if (argv[0][0] == '-') {
+        return sp_fail(err, SP_ERROR_USAGE, "unknown option '%s' before a command: 'seqplan help' lists the commands",
+                       argv[0]);
+    }
+    const struct command *command = command_find(argv[0]);
+    if (command == NULL) {
+        return command_unknown(argv[0], err);
+    }
+    if (command->run != NULL) {
+        return command->run(context, argc, argv, err);
+    }
+    if (asks_for_help(argc, argv)) {
+        command_help(context, command);
+        return true;
+    }
+    return command_not_built(context->arena, command, err);
+}
+
+/* A full disk or a closed output is a failure, not a short report. */
+static bool check_output(struct sp_error *err)
+{
+    errno = 0;
+    bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;
+    if (is_written) {
+        return true;
+    }
+    return sp_fail(err, SP_ERROR_IO, "standard output cannot be written: %s",
+                   errno == 0 ? "an earlier write failed" : strerror(errno));
+}
+
+/* A failed assertion has printed its line; it is a bug of ours, and has an exit code of its own. */
+static void on_abort(int signal_number)
+{
+    (void)signal_number;
+    _exit(SP_ERROR_BUG);
+}
+
+int main(int argc, char **argv)
+{
+    (void)signal(SIGABRT, on_abort);
+    struct command_context context = {
+        .arena = sp_arena_open(),
+        .version = SEQPLAN_VERSION,
+        .out = stdout,
+        .is_terminal = wants_color(),
+        .has_progress = isatty(STDERR_FILENO) == 1,
+    };
+    struct sp_error err = {.kind = SP_ERROR_NONE};
+    bool is_good = dispatch(&context, argc > 0 ? argc - 1 : 0, argv + 1, &err) && check_output(&err);
+    sp_arena_close(context.arena);
+    if (is_good) {
+        return context.status;
+    }
+    (void)fprintf(stderr, "seqplan: %s\n", err.text);
+    return err.kind == SP_ERROR_NONE ? SP_ERROR_BUG : (int)err.kind;
+}

@@ -1,0 +1,181 @@
+/* Time of collectives and hops (docs/model.md, eq. 30-36). Inside a domain: measured tables. Across nodes: the steps of
+ * the algorithm over the NICs that the group owns. */
+#include "cost/cost.h"
+
+#include <assert.h>
+#include <math.h>
+
+double collective_sent_bytes(enum collective operation, int64_t ranks, double bytes)
+{
+    double n = (double)ranks;
+    switch (operation) {
+    case COLLECTIVE_ALL_GATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALL_TO_ALL:
+        return (n - 1) / n * bytes;
+    case COLLECTIVE_ALL_REDUCE:
+        return 2 * (n - 1) / n * bytes;
+    case COLLECTIVE_SEND_RECEIVE:
+        return ranks > 1 ? bytes : 0;
+    case N_COLLECTIVES:
+        break;
+    }
+    assert(!"collective");
+    return 0;
+}
+
+/* Log-log between points; the floor of the first below it; beyond the last the bandwidth of the last two points. */
+static double curve_time(const struct time_curve *curve, double bytes)
+{
+    const double *x = curve->log_bytes;
+    const double *y = curve->log_seconds;
+    int n = curve->n_points;
+    double log_bytes = log(fmax(bytes, 1));
+    if (log_bytes <= x[0]) {
+        return exp(y[0]);
+    }
+    if (log_bytes >= x[n - 1]) {
+        double last = exp(x[n - 1]);
+        double seconds_per_byte = n > 1 ? (exp(y[n - 1]) - exp(y[n - 2])) / (last - exp(x[n - 2])) : exp(y[0]) / last;
+        return exp(y[n - 1]) + (bytes - last) * fmax(seconds_per_byte, 0);
+    }
+    int i = 1;
+    while (x[i] < log_bytes) {
+        i++;
+    }
+    return exp(y[i - 1] + (log_bytes - x[i - 1]) / (x[i] - x[i - 1]) * (y[i] - y[i - 1]));
+}
+
+/* Time inside one domain over `ranks`: between measured rank counts log-log in ranks, beyond them the nearest. */
+static double intra_time(const struct hardware_spec *hardware, enum collective operation, double ranks, double bytes)
+{
+    const struct collective_line *below = NULL;
+    const struct collective_line *above = NULL;
+    for (int i = 0; i < hardware->intra.n_lines; i++) {
+        const struct collective_line *line = &hardware->intra.lines[i];
+        if (line->operation != operation) {
+            continue;
+        }
+        if ((double)line->ranks <= ranks) {
+            below = line;
+        } else if (above == NULL) {
+            above = line;
+        }
+    }
+    if (below == NULL && above == NULL) { /* nothing measured: the link's own figures */
+        double sent = collective_sent_bytes(operation, (int64_t)ranks, bytes);
+        return hardware->intra.latency.value * (ranks - 1) + sent / hardware->intra.bandwidth.value;
+    }
+    if (below == NULL || above == NULL) {
+        return curve_time(below != NULL ? &below->curve : &above->curve, bytes);
+    }
+    double t = log(ranks / (double)below->ranks) / log((double)above->ranks / (double)below->ranks);
+    double low = curve_time(&below->curve, bytes);
+    double high = curve_time(&above->curve, bytes);
+    return low * pow(high / low, t);
+}
+
+double network_bytes_per_s_per_gpu(const struct hardware_spec *hardware)
+{
+    return hardware->network.bandwidth.value * hardware->node.nics.value / hardware->node.gpus.value;
+}
+
+/* Ring over every rank of the group: it enters and leaves each node once, over all rails that the group's GPUs own, and
+ * inside a node at the measured pace of as many ranks. NCCL counts a step between nodes once per node (tuning.cc). */
+static double flat_ring_time(const struct hardware_spec *hardware, const struct group_placement *group, enum collective operation,
+                             double bytes)
+{
+    double n = (double)group->size;
+    double per_node = (double)group->ranks_per_node;
+    double sent = collective_sent_bytes(operation, group->size, bytes);
+    double rails = per_node * network_bytes_per_s_per_gpu(hardware) * hardware->network.collective_efficiency.value;
+    double network_s = sent / rails;
+    double intra_s = 0;
+    if (group->ranks_per_node > 1) {
+        /* the same bytes per rank pass over the node's own links */
+        double alike = sent / collective_sent_bytes(operation, group->ranks_per_node, 1);
+        intra_s = intra_time(hardware, operation, per_node, alike);
+    }
+    double rounds = operation == COLLECTIVE_ALL_REDUCE ? 2 : 1;
+    double between = (double)group->nodes - 1;
+    double latency = rounds * (between * hardware->network.latency.value + (n - 1 - between) * hardware->intra.latency.value);
+    return fmax(network_s, intra_s) + latency;
+}
+
+/* Reduce-scatter inside the node, all-reduce of each rank's share over its own NIC, all-gather inside the node. */
+static double hierarchical_all_reduce_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes)
+{
+    double per_node = (double)group->ranks_per_node;
+    double inside = intra_time(hardware, COLLECTIVE_REDUCE_SCATTER, per_node, bytes) +
+                    intra_time(hardware, COLLECTIVE_ALL_GATHER, per_node, bytes);
+    double rate = network_bytes_per_s_per_gpu(hardware) * hardware->network.collective_efficiency.value;
+    double sent = collective_sent_bytes(COLLECTIVE_ALL_REDUCE, group->nodes, bytes / per_node);
+    return inside + sent / rate + 2 * ((double)group->nodes - 1) * hardware->network.latency.value;
+}
+
+/* Every pair exchanges its own part; a rank's share to other nodes leaves through its own NICs, which nothing pools. */
+static double all_to_all_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes)
+{
+    double n = (double)group->size;
+    double per_node = (double)group->ranks_per_node;
+    double away = bytes * (n - per_node) / n;
+    double rate = network_bytes_per_s_per_gpu(hardware) * hardware->network.all_to_all_efficiency.value;
+    double network_s = away / rate + hardware->network.latency.value;
+    double intra_s = group->ranks_per_node > 1 ? intra_time(hardware, COLLECTIVE_ALL_TO_ALL, per_node, bytes * per_node / n) : 0;
+    return fmax(network_s, intra_s);
+}
+
+/* --network ideal: a link of the network's rate for every pair of GPUs, shared by no two flows, so every collective is
+ * one direct exchange of its parts. */
+static double ideal_time(const struct hardware_spec *hardware, const struct group_placement *group, enum collective operation,
+                         double bytes)
+{
+    double n = (double)group->size;
+    double rounds = operation == COLLECTIVE_ALL_REDUCE ? 2 : 1;
+    double part = bytes / n;
+    double network_s = rounds * (part / network_bytes_per_s_per_gpu(hardware) + hardware->network.latency.value);
+    double intra_s = 0;
+    if (group->ranks_per_node > 1) {
+        double per_node = (double)group->ranks_per_node;
+        intra_s = intra_time(hardware, operation, per_node, part * per_node);
+    }
+    return fmax(network_s, intra_s);
+}
+
+double collective_time(const struct hardware_spec *hardware, const struct group_placement *group, enum collective operation,
+                       double bytes)
+{
+    if (group->size <= 1 || bytes <= 0) {
+        return 0;
+    }
+    if (operation == COLLECTIVE_SEND_RECEIVE) {
+        return hop_time(hardware, group, bytes);
+    }
+    if (group->nodes <= 1) {
+        return intra_time(hardware, operation, (double)group->size, bytes);
+    }
+    double time_s;
+    if (operation == COLLECTIVE_ALL_TO_ALL) {
+        time_s = all_to_all_time(hardware, group, bytes);
+    } else {
+        time_s = flat_ring_time(hardware, group, operation, bytes);
+    }
+    if (operation == COLLECTIVE_ALL_REDUCE && group->ranks_per_node > 1) {
+        time_s = fmin(time_s, hierarchical_all_reduce_time(hardware, group, bytes));
+    }
+    return hardware->network.is_ideal ? fmin(time_s, ideal_time(hardware, group, operation, bytes)) : time_s;
+}
+
+double hop_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes)
+{
+    if (group->size <= 1 || bytes <= 0) {
+        return 0;
+    }
+    double intra_s = group->ranks_per_node > 1 ? intra_time(hardware, COLLECTIVE_SEND_RECEIVE, 2, bytes) : 0;
+    if (group->nodes <= 1) {
+        return intra_s;
+    }
+    double share = hardware->network.is_ideal ? 1 : hardware->network.efficiency.value;
+    double network_s = bytes / (network_bytes_per_s_per_gpu(hardware) * share) + hardware->network.latency.value;
+    return fmax(intra_s, network_s);
+}

@@ -1,0 +1,89 @@
+/* cost: pure primitives. FLOPs, bytes, kernel time, collective time, causal work per rank.
+ *
+ * Every function is total on validated input (it asserts), allocates nothing and has no state: the search calls these
+ * millions of times. Times in seconds, sizes in bytes, work in FLOP. Equation numbers are those of docs/model.md.
+ */
+#ifndef SEQPLAN_COST_H
+#define SEQPLAN_COST_H
+
+#include "spec/spec.h"
+
+/* ---- causal work (causal_work.c) -------------------------------------------------------------------------------- */
+
+/* How the tokens of a sequence lie on the ranks of a sequence-parallel group. */
+enum token_order {
+    ORDER_WHOLE,      /* every rank sees the whole sequence (its own heads, or no split) */
+    ORDER_CONTIGUOUS, /* rank r owns [r s, (r+1) s) */
+    ORDER_ZIGZAG,     /* chunks r and 2P-1-r of 2P */
+    ORDER_STRIPED     /* tokens r, r+P, r+2P, ... */
+};
+
+/* One attention kernel call: rows of queries against rows of keys. `pairs` is the number of (query, key) pairs that the
+ * mask lets through, which is what the FLOP count is made of. */
+struct attention_block {
+    double query_rows;
+    double key_rows;
+    double pairs;
+    bool is_causal; /* square with the diagonal inside; else every pair is computed */
+};
+
+/* The block that rank `rank` of `ranks` computes at ring step `step` (its key-value come from rank - step), with `rows`
+ * tokens a rank and a causal mask (eq. 10-12). pairs = 0: the step is skipped. */
+struct attention_block ring_block(enum token_order order, int64_t ranks, int64_t rank, int64_t step, double rows);
+/* Pairs of rank `rank` summed over all steps (eq. 13). */
+double causal_pairs(enum token_order order, int64_t ranks, int64_t rank, double rows);
+
+/* ---- kernels (kernel_time.c) ------------------------------------------------------------------------------------ */
+
+struct attention_call {
+    const struct attention_curve *curve;
+    struct attention_block block;
+    double batch;
+    double heads;    /* query heads computed here */
+    double kv_heads;
+    double head_dim;
+    bool is_backward;
+};
+
+/* 4 B H d pairs forward, 10 B H d pairs backward (eq. 20). */
+double attention_flop(const struct attention_call *call);
+/* FLOP / rate(kernel, pass, mask, head_dim, heads, length), never under one kernel latency. The length of a block is the
+ * side of the square with as many pairs (eq. 21). */
+double attention_time(const struct gpu_spec *gpu, const struct attention_call *call);
+/* q, k, v in, o out (backward: also dO in, dq, dk, dv out); keys and values are read again for every wave of query tiles
+ * once they outgrow the L2 (eq. 22). bytes of bf16. */
+double attention_hbm_bytes(const struct gpu_spec *gpu, const struct attention_call *call);
+/* Distance of a call from what the curve was measured on: true when head_dim has no line of its own. */
+bool attention_is_extrapolated(const struct attention_curve *curve, double head_dim);
+
+struct gemm_call { /* C[m, n] = A[m, k] B[k, n], bf16 in */
+    enum pass pass;
+    double m, n, k;
+    double output_bytes; /* per element written (and read again when accumulating): 2, or 8 for fp32 accumulation */
+};
+double gemm_flop(const struct gemm_call *call); /* 2 m n k */
+double gemm_hbm_bytes(const struct gemm_call *call);
+/* max(FLOP / (min(rate(k), sustained ceiling) x wave efficiency), bytes / bandwidth, kernel latency) (eq. 23-25). */
+double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call);
+/* Share of the tensor cores that whole waves of output tiles keep busy (eq. 24). */
+double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n);
+
+/* bytes / element-wise bandwidth + kernels x kernel latency (eq. 26). */
+double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels);
+
+/* ---- links (collective_time.c) ---------------------------------------------------------------------------------- */
+
+/* Time of a collective over one group of the placement; `bytes` as enum collective defines it. Inside a domain from the
+ * measured table of (operation, ranks, bytes); across nodes from the algorithm's steps (eq. 30-35). A group of one
+ * takes no time. */
+double collective_time(const struct hardware_spec *hardware, const struct group_placement *group, enum collective operation,
+                       double bytes);
+/* One ring or pipeline hop: every rank sends `bytes` to its neighbour and receives as many. The slowest hop of the ring
+ * decides: across nodes it is one GPU's own share of the NICs (eq. 36). */
+double hop_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes);
+/* Bytes that one rank sends (eq. 30). */
+double collective_sent_bytes(enum collective operation, int64_t ranks, double bytes);
+/* Network rate that one GPU owns: NIC rate x NICs / GPUs of the node. */
+double network_bytes_per_s_per_gpu(const struct hardware_spec *hardware);
+
+#endif

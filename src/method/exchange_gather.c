@@ -1,0 +1,214 @@
+/* All-gather exchange: every rank collects the keys and values of the whole sequence; backward gathers them again and
+ * scatters the summed gradients (docs/model.md, eq. 45). Synchronous as TransformerEngine does it, or in pieces that
+ * travel while earlier ones are computed (the bound). */
+#include "method/method.h"
+
+#include <math.h>
+
+struct gather_times {
+    double kernel_s;      /* of the slowest rank, whole pass */
+    double mean_kernel_s;
+    double gather_s;      /* all collectives of keys and values */
+    double scatter_s;     /* of their gradients; 0 forward */
+    double copy_bytes;    /* reordering after a gather, before a scatter */
+    double first_piece_s; /* overlapped: kernels on the rank's own keys, and on one other rank's */
+    double later_piece_s;
+};
+
+static double gathered_bytes(const struct attention_problem *problem)
+{
+    return problem_kv_bytes(problem) * (double)problem->ranks;
+}
+
+/* One call for all that rank does: its kernels run side by side, so the work counts, not how it is cut. */
+static struct attention_call rank_call(const struct attention_problem *problem, double pairs, bool is_backward)
+{
+    double sequence = problem->rows * (double)problem->ranks;
+    struct attention_block block = {.query_rows = problem->rows, .key_rows = sequence, .pairs = pairs};
+    return problem_call(problem, block, is_backward);
+}
+
+static double collectives_time(const struct attention_problem *problem, enum collective operation)
+{
+    double count = problem->traits->messages;
+    return count * collective_time(problem->hardware, &problem->group, operation, gathered_bytes(problem) / count);
+}
+
+static double piece_time(const struct attention_problem *problem, int64_t step, bool is_backward)
+{
+    struct attention_block block = ring_block(problem->traits->order, problem->ranks, problem->ranks - 1, step, problem->rows);
+    struct attention_call call = problem_call(problem, block, is_backward);
+    return attention_time(&problem->hardware->gpu, &call);
+}
+
+static struct gather_times gather_times_of(const struct attention_problem *problem, bool is_backward)
+{
+    const struct gpu_spec *gpu = &problem->hardware->gpu;
+    const struct method_traits *traits = problem->traits;
+    int64_t p = problem->ranks;
+    double sequence = problem->rows * (double)p;
+    struct gather_times times = {0};
+    times.gather_s = collectives_time(problem, COLLECTIVE_ALL_GATHER);
+    times.scatter_s = is_backward ? collectives_time(problem, COLLECTIVE_REDUCE_SCATTER) : 0;
+    times.copy_bytes = traits->copy_passes * gathered_bytes(problem) * (is_backward ? 2 : 1);
+    if (traits->is_overlapped) {
+        times.first_piece_s = piece_time(problem, 0, is_backward);
+        times.later_piece_s = piece_time(problem, 1, is_backward);
+        times.kernel_s = times.mean_kernel_s = times.first_piece_s + (double)(p - 1) * times.later_piece_s;
+    } else {
+        struct attention_call slowest = rank_call(problem, causal_pairs(traits->order, p, p - 1, problem->rows), is_backward);
+        struct attention_call mean = rank_call(problem, sequence * (sequence + 1) / 2 / (double)p, is_backward);
+        times.kernel_s = attention_time(gpu, &slowest);
+        times.mean_kernel_s = fmin(attention_time(gpu, &mean), times.kernel_s);
+    }
+    return times;
+}
+
+/* Pieces of the gather run ahead of the compute: piece i has arrived after i pieces' time, and what remains follows. */
+static double overlapped_forward(const struct gather_times *times, double later)
+{
+    double piece = times->gather_s / later;
+    double compute_bound = times->kernel_s;
+    double first_arrival = piece + later * times->later_piece_s;
+    double last_arrival = times->gather_s + times->later_piece_s;
+    return fmax(compute_bound, fmax(first_arrival, last_arrival));
+}
+
+/* As the ring with joined messages: the gradient of a piece leaves while the next one is computed. */
+static double overlapped_backward(const struct gather_times *times, double later)
+{
+    double gather = times->gather_s / later;
+    double scatter = times->scatter_s / later;
+    return fmax(times->first_piece_s, gather) + (later - 1) * fmax(times->later_piece_s, gather + scatter) +
+           fmax(times->later_piece_s, scatter);
+}
+
+static void price(const struct attention_problem *problem, bool is_backward, struct method_pass *pass)
+{
+    const struct gpu_spec *gpu = &problem->hardware->gpu;
+    double later = (double)(problem->ranks - 1);
+    double sequence = problem->rows * (double)problem->ranks;
+    struct gather_times times = gather_times_of(problem, is_backward);
+    pass->merge_bytes = times.copy_bytes;
+    pass->merge_s = elementwise_time(gpu, times.copy_bytes, 0);
+    if (!problem->traits->is_overlapped) {
+        pass->total_s = times.gather_s + times.kernel_s + times.scatter_s + pass->merge_s;
+    } else {
+        pass->total_s = is_backward ? overlapped_backward(&times, later) : overlapped_forward(&times, later);
+    }
+    pass->attention_s = times.mean_kernel_s;
+    pass->imbalance_s = times.kernel_s - times.mean_kernel_s;
+    pass->exposed_s = pass->total_s - times.kernel_s;
+    struct attention_call mean = rank_call(problem, sequence * (sequence + 1) / 2 / (double)problem->ranks, is_backward);
+    pass->flop = attention_flop(&mean);
+    pass->attention_hbm_bytes = attention_hbm_bytes(gpu, &mean);
+
+    double exposed = fmax(pass->exposed_s - pass->merge_s, 0);
+    double link = times.gather_s + times.scatter_s;
+    double sent = later * problem_kv_bytes(problem);
+    double messages = problem->traits->messages;
+    pass->transfers[0] = (struct transfer){"all-gather", sent, messages, times.gather_s, exposed * times.gather_s / fmax(link, 1e-300)};
+    if (is_backward) {
+        double scattered = sent * problem->traits->gradient_scale;
+        pass->transfers[1] = (struct transfer){"reduce-scatter", scattered, messages, times.scatter_s, exposed - pass->transfers[0].exposed_s};
+    }
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------ */
+
+static void emit_collectives(const struct attention_problem *problem, enum collective operation, struct task_graph *graph)
+{
+    for (int i = 0; i < problem->traits->messages; i++) {
+        struct task task = {.kind = TASK_COLLECTIVE, .name = collective_names[operation], .rank = TASK_ALL_RANKS, .share = 1};
+        task.operation = operation;
+        task.bytes = gathered_bytes(problem) / problem->traits->messages;
+        task_graph_add(graph, &task, NULL, 0);
+    }
+}
+
+static void emit_synchronous(const struct attention_problem *problem, bool is_backward, struct task_graph *graph)
+{
+    emit_collectives(problem, COLLECTIVE_ALL_GATHER, graph);
+    double copies = problem->traits->copy_passes * gathered_bytes(problem);
+    for (int64_t r = 0; r < problem->ranks; r++) {
+        struct task copy = {.kind = TASK_ELEMENTWISE, .name = "reorder", .rank = r, .bytes = copies};
+        task_graph_add(graph, &copy, NULL, 0);
+        double pairs = causal_pairs(problem->traits->order, problem->ranks, r, problem->rows);
+        struct task kernel = {.kind = TASK_ATTENTION, .name = "attention", .rank = r, .share = 1};
+        kernel.attention = rank_call(problem, pairs, is_backward);
+        task_graph_add(graph, &kernel, NULL, 0);
+        if (is_backward) {
+            task_graph_add(graph, &copy, NULL, 0);
+        }
+    }
+    if (is_backward) {
+        emit_collectives(problem, COLLECTIVE_REDUCE_SCATTER, graph);
+    }
+}
+
+/* One piece of the gather, of the scatter, or both in one turn of the link, on all ranks. */
+static int add_piece(const struct attention_problem *problem, struct task_graph *graph, bool gathers, bool scatters, const int *after)
+{
+    int last = -1;
+    for (int i = 0; i < 2; i++) {
+        if (!(i == 0 ? gathers : scatters)) {
+            continue;
+        }
+        struct task task = {.kind = TASK_COLLECTIVE, .name = "piece", .stream = STREAM_LINK, .rank = TASK_ALL_RANKS};
+        task.operation = i == 0 ? COLLECTIVE_ALL_GATHER : COLLECTIVE_REDUCE_SCATTER;
+        task.bytes = gathered_bytes(problem);
+        task.share = 1 / (double)(problem->ranks - 1);
+        last = task_graph_add(graph, &task, after, after != NULL ? (int)problem->ranks : 0);
+    }
+    return last;
+}
+
+static void add_piece_computes(const struct attention_problem *problem, struct task_graph *graph, int64_t step, int piece, bool is_backward,
+                               int *computed)
+{
+    for (int64_t r = 0; r < problem->ranks; r++) {
+        struct attention_block block = ring_block(problem->traits->order, problem->ranks, r, step, problem->rows);
+        struct task task = {.kind = TASK_ATTENTION, .name = "attention", .rank = r, .share = 1};
+        task.attention = problem_call(problem, block, is_backward);
+        computed[r] = task_graph_add(graph, &task, &piece, 1);
+    }
+}
+
+static void emit_overlapped(const struct attention_problem *problem, bool is_backward, struct task_graph *graph)
+{
+    int64_t p = problem->ranks;
+    int *computed = sp_arena_array(graph->arena, (size_t)p, sizeof(int));
+    int *before = sp_arena_array(graph->arena, (size_t)p, sizeof(int));
+    int arrived = -1;
+    for (int64_t step = 0; step < p; step++) {
+        int piece = -1;
+        for (int64_t r = 0; r < p; r++) {
+            before[r] = step == 0 ? -1 : computed[r];
+        }
+        if (is_backward) { /* a turn of the link belongs to a step: it begins with it, and the step waits for it */
+            piece = add_piece(problem, graph, step + 1 < p, step > 0, before);
+        } else if (step + 1 < p) {
+            piece = add_piece(problem, graph, true, false, NULL);
+        }
+        add_piece_computes(problem, graph, step, arrived, is_backward, computed);
+        if (is_backward) {
+            for (int64_t r = 0; r < p; r++) {
+                struct task wait = {.kind = TASK_ELEMENTWISE, .name = "wait", .rank = r};
+                int after[2] = {computed[r], piece};
+                computed[r] = task_graph_add(graph, &wait, after, 2);
+            }
+        }
+        arrived = piece;
+    }
+}
+
+static void emit(const struct attention_problem *problem, bool is_backward, struct task_graph *graph)
+{
+    if (problem->traits->is_overlapped) {
+        emit_overlapped(problem, is_backward, graph);
+    } else {
+        emit_synchronous(problem, is_backward, graph);
+    }
+}
+
+const struct exchange_ops exchange_gather = {.price = price, .emit = emit};

@@ -1,0 +1,170 @@
+/* method: how attention is spread over the ranks of a sequence-parallel group.
+ *
+ * A method is a token order plus an exchange (ring, all-gather, all-to-all, none); what a framework's implementation of
+ * it really sends, keeps, hides and copies is one row of traits (traits.c), never a branch on the framework. From that
+ * row come both evaluations of one attention layer: the closed form (method_price) and the tasks (method_emit), plain
+ * data that say what every rank computes, sends and waits for. On links without contention the two agree
+ * (tests/property/method_agreement.c).
+ *
+ * Symbols: P ranks, s = S/P tokens a rank, H and K query and key-value heads of one TP rank, d head dimension.
+ * Local tensors in bf16: Q = O = 2 B s H d bytes, KV = 4 B s K d bytes, F = P KV.
+ */
+#ifndef SEQPLAN_METHOD_H
+#define SEQPLAN_METHOD_H
+
+#include "cost/cost.h"
+
+/* ---- traits ----------------------------------------------------------------------------------------------------- */
+
+enum exchange { EXCHANGE_NONE, EXCHANGE_SCORES, EXCHANGE_RING, EXCHANGE_GATHER, EXCHANGE_ALL_TO_ALL, N_EXCHANGES };
+
+/* Transient bytes above the tensors that are saved anyway, in multiples of local tensors. */
+struct buffer_traits {
+    double q;           /* x Q (= O) */
+    double kv;          /* x KV */
+    double gathered_kv; /* x F */
+    double step_output; /* x P O: one partial output per ring step */
+    double score;       /* x B H S^2 elements, bytes each */
+};
+
+/* HBM bytes per element of the merges of partial results, on the compute stream. */
+struct merge_traits {
+    double start;        /* per element of O, once */
+    double full_step;    /* per element of O, for a step whose queries are all there */
+    double partial_step; /* the same for a step of half of the queries, counted over all elements of O */
+    double end;          /* per element of O, once */
+    double kv_step;      /* backward: per element of K and V and step, accumulation of dK and dV */
+    bool is_at_end;      /* all steps' merges run after the last step instead of inside their own */
+};
+
+struct method_traits {
+    enum method_id method;
+    enum framework_id framework;
+    const char *name_there; /* what the framework calls it */
+    const char *source;     /* where the row was read */
+    enum exchange exchange;
+    enum token_order order;
+    int messages;                 /* per hop, or collectives per pass over q, k, v, o */
+    double gradient_scale;        /* bytes of dK, dV on the wire over those of K, V: 1 bf16, 2 float32 */
+    bool gradients_trail;         /* ring: the gradient hop of a step hides behind the next step, the last is exposed: P
+                                     hops; else it hides behind its own step, in one message with K and V: P - 1 hops */
+    bool is_overlapped;           /* gather, all-to-all: pieces travel while others are computed */
+    bool repeats_kv_heads;        /* all-to-all: P > K allowed by sending every key-value head P / K times */
+    double copy_passes;           /* gather: passes over F per gather or scatter; all-to-all: per tensor, pack and unpack */
+    struct merge_traits forward_merge;
+    struct merge_traits backward_merge;
+    struct buffer_traits forward_buffers;
+    struct buffer_traits backward_buffers;
+    double saved_output;          /* extra saved tensors x O: the output projection's input is another tensor */
+    double saved_score;           /* x B H S^2 elements, bytes: naive attention keeps its probabilities */
+};
+
+/* The row of a pair, or NULL when the pair is illegal or not built yet. */
+const struct method_traits *method_traits(enum method_id method, enum framework_id framework);
+bool method_is_built(enum method_id method, enum framework_id framework);
+
+/* ---- one attention layer ---------------------------------------------------------------------------------------- */
+
+struct attention_problem {
+    const struct hardware_spec *hardware;
+    const struct attention_curve *curve;
+    const struct method_traits *traits;
+    struct group_placement group; /* of the sequence-parallel ranks */
+    int64_t ranks;
+    double batch;
+    double rows;     /* tokens of one sequence on a rank */
+    double heads;    /* of one TP rank */
+    double kv_heads; /* the same, at least 1; repeated heads counted when the framework repeats them */
+    double head_dim;
+};
+
+struct attention_problem method_problem(const struct question *question);
+/* The method's own rules: pair built, heads over the group, P within what the method can do. Adds every broken rule. */
+bool method_check(struct question *question, struct sp_error *err);
+
+enum { MAX_TRANSFERS = 2 };
+struct transfer { /* one kind of communication of a pass, on the busiest rank */
+    const char *operation; /* "ring", "all-gather", "reduce-scatter", "all-to-all"; NULL: unused */
+    double sent_bytes;
+    double messages;
+    double link_s;
+    double exposed_s;
+};
+
+/* One pass (forward or backward) of one layer and micro-batch on the slowest rank.
+ * total_s = attention_s + imbalance_s + exposed_s. */
+struct method_pass {
+    double attention_s; /* attention kernels, mean over the ranks */
+    double imbalance_s; /* what the slowest rank computes beyond the mean */
+    double exposed_s;   /* transfers that nothing hides, merges, pack and unpack copies */
+    double total_s;
+    double merge_s;     /* merges and copies, part of exposed_s */
+    double flop;        /* executed, mean over the ranks */
+    double attention_hbm_bytes;
+    double merge_bytes;
+    struct transfer transfers[MAX_TRANSFERS];
+};
+void method_price(const struct attention_problem *problem, bool is_backward, struct method_pass *pass);
+
+struct method_memory {
+    double forward_buffer_bytes; /* at the worst moment of attention's forward, above saved tensors */
+    double backward_buffer_bytes;
+    double saved_bytes;          /* per layer, beyond q, k, v, o and log-sum-exp */
+};
+void method_memory(const struct attention_problem *problem, struct method_memory *memory);
+/* dQ accumulator and row sums that the attention kernel's backward keeps, bytes (sp-methods: FlashAttention-2's
+ * mha_bwd: 4 B per element of the query block and 4 B per row and head). */
+double attention_workspace_bytes(double batch, double query_rows, double heads, double head_dim);
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------ */
+
+enum task_kind { TASK_ATTENTION, TASK_GEMM, TASK_ELEMENTWISE, TASK_COLLECTIVE, TASK_HOP };
+enum stream { STREAM_COMPUTE, STREAM_LINK, N_STREAMS };
+enum { TASK_ALL_RANKS = -1 };
+
+/* What to do, no times. Tasks of one rank and stream run in the order of their index; a task starts when those and all
+ * its `after` tasks have ended. A TASK_COLLECTIVE of all ranks occupies that stream on every rank. */
+struct task {
+    enum task_kind kind;
+    enum stream stream;
+    const char *name;
+    int64_t rank; /* or TASK_ALL_RANKS */
+    int64_t peer; /* TASK_HOP: receiver */
+    struct attention_call attention;
+    struct gemm_call gemm;
+    double share; /* of the kernel's time: 1, or 1/n of a kernel split in n pieces */
+    enum collective operation;
+    double bytes; /* TASK_HOP, TASK_COLLECTIVE (as enum collective), TASK_ELEMENTWISE */
+    int first_after;
+    int n_after;
+};
+struct task_graph {
+    struct sp_arena *arena;
+    int64_t ranks;
+    struct task *tasks;
+    int n_tasks, capacity;
+    int *after; /* pool of task indexes */
+    int n_after, after_capacity;
+};
+void task_graph_init(struct task_graph *graph, struct sp_arena *arena, int64_t ranks);
+/* Copies the task; returns its index. after: indexes of earlier tasks, negative ones are skipped. */
+int task_graph_add(struct task_graph *graph, const struct task *task, const int *after, int n_after);
+/* Uncontended time of one task. */
+double task_time(const struct attention_problem *problem, const struct task *task);
+/* The tasks of every rank for one pass of one layer. */
+void method_emit(const struct attention_problem *problem, bool is_backward, struct task_graph *graph);
+
+/* ---- inside the layer: what a file of an exchange provides ------------------------------------------------------- */
+
+struct exchange_ops {
+    void (*price)(const struct attention_problem *problem, bool is_backward, struct method_pass *pass);
+    void (*emit)(const struct attention_problem *problem, bool is_backward, struct task_graph *graph);
+};
+extern const struct exchange_ops exchange_local, exchange_scores, exchange_ring, exchange_gather, exchange_all_to_all;
+
+double problem_query_bytes(const struct attention_problem *problem); /* Q of the local tokens */
+double problem_kv_bytes(const struct attention_problem *problem);    /* KV of the local tokens */
+/* A call on one block with the problem's heads. */
+struct attention_call problem_call(const struct attention_problem *problem, struct attention_block block, bool is_backward);
+
+#endif

@@ -1,0 +1,64 @@
+/* Tasks of one attention layer as plain data, and what each would take alone. */
+#include "method/method.h"
+
+#include <assert.h>
+#include <string.h>
+
+void task_graph_init(struct task_graph *graph, struct sp_arena *arena, int64_t ranks)
+{
+    *graph = (struct task_graph){.arena = arena, .ranks = ranks};
+}
+
+/* Doubles an array in the arena until `needed` fit; the old copy is left to the arena. */
+static void *grown(struct sp_arena *arena, const void *items, int count, int *capacity, size_t size)
+{
+    int wanted = *capacity > 0 ? 2 * *capacity : 64;
+    void *larger = sp_arena_array(arena, (size_t)wanted, size);
+    if (count > 0) {
+        memcpy(larger, items, (size_t)count * size);
+    }
+    *capacity = wanted;
+    return larger;
+}
+
+int task_graph_add(struct task_graph *graph, const struct task *task, const int *after, int n_after)
+{
+    if (graph->n_tasks == graph->capacity) {
+        graph->tasks = grown(graph->arena, graph->tasks, graph->n_tasks, &graph->capacity, sizeof graph->tasks[0]);
+    }
+    struct task *added = &graph->tasks[graph->n_tasks];
+    *added = *task;
+    added->first_after = graph->n_after;
+    added->n_after = 0;
+    for (int i = 0; i < n_after; i++) {
+        if (after[i] < 0) {
+            continue;
+        }
+        assert(after[i] < graph->n_tasks);
+        if (graph->n_after == graph->after_capacity) {
+            graph->after = grown(graph->arena, graph->after, graph->n_after, &graph->after_capacity, sizeof graph->after[0]);
+        }
+        graph->after[graph->n_after++] = after[i];
+        added->n_after++;
+    }
+    return graph->n_tasks++;
+}
+
+double task_time(const struct attention_problem *problem, const struct task *task)
+{
+    const struct hardware_spec *hardware = problem->hardware;
+    switch (task->kind) {
+    case TASK_ATTENTION:
+        return task->share * attention_time(&hardware->gpu, &task->attention);
+    case TASK_GEMM:
+        return task->share * gemm_time(&hardware->gpu, &task->gemm);
+    case TASK_ELEMENTWISE:
+        return elementwise_time(&hardware->gpu, task->bytes, 0);
+    case TASK_COLLECTIVE:
+        return task->share * collective_time(hardware, &problem->group, task->operation, task->bytes);
+    case TASK_HOP:
+        return hop_time(hardware, &problem->group, task->bytes);
+    }
+    assert(!"task kind");
+    return 0;
+}

@@ -1,0 +1,146 @@
+#include "report/report.h"
+
+#include <string.h>
+
+const char *const report_axis_names[] = {"tp", "sp", "ep", "dp", "pp", NULL}; /* enum axis */
+
+const char *report_tier_title(enum tier tier)
+{
+    static const char *const titles[] = {[TIER_NONE] = "-",
+                                         [TIER_NVLINK] = "NVLink",
+                                         [TIER_PCIE] = "PCIe",
+                                         [TIER_NETWORK] = "network",
+                                         [TIER_MIXED] = "mixed"};
+    return titles[tier];
+}
+
+const char *report_cluster_text(struct sp_arena *arena, const struct question *question)
+{
+    const struct hardware_spec *hardware = &question->hardware;
+    int64_t nodes = question->run.nodes;
+    const char *network = hardware->network.is_ideal ? "ideal network" : hardware->network.title;
+    return sp_format(arena, "%lld x %s (%lld node%s, %s)", (long long)question->run.gpus, hardware->gpu.title,
+                     (long long)nodes, nodes == 1 ? "" : "s", nodes == 1 ? hardware->intra.title : network);
+}
+
+static const char *degree_text(struct sp_arena *arena, const struct question *question, enum axis axis, int64_t degree)
+{
+    const struct layout_spec *layout = &question->layout;
+    const char *detail = "";
+    if (axis == AXIS_CP && layout->method != METHOD_NONE) {
+        detail = sp_format(arena, " %s", method_names[layout->method]);
+        if (layout->method == METHOD_USP) {
+            detail = sp_format(arena, "%s (ulysses %lld)", detail, (long long)layout->sp_ulysses);
+        } else if (layout->method == METHOD_DOUBLE_RING) {
+            detail = sp_format(arena, "%s (inner %lld)", detail, (long long)layout->sp_inner);
+        }
+    }
+    if (axis == AXIS_PP && degree > 1) {
+        detail = layout->vpp > 1 ? sp_format(arena, " %s x %lld", schedule_names[layout->schedule], (long long)layout->vpp)
+                                 : sp_format(arena, " %s", schedule_names[layout->schedule]);
+    }
+    const char *name = report_axis_names[axis];
+    if (degree == 1) {
+        return sp_format(arena, "%s 1%s", name, detail);
+    }
+    enum tier tier = layout_placement(layout, &question->hardware, axis).tier;
+    return sp_format(arena, "%s %lld%s (%s)", name, (long long)degree, detail, report_tier_title(tier));
+}
+
+const char *report_degrees_text(struct sp_arena *arena, const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    const struct {
+        enum axis axis;
+        int64_t degree;
+    } degrees[] = {{AXIS_TP, layout->tp}, {AXIS_CP, layout->sp}, {AXIS_PP, layout->pp}, {AXIS_DP, layout->dp}};
+    const char *texts[SP_COUNT_OF(degrees) + 1];
+    size_t n_texts = 0;
+    for (size_t i = 0; i < SP_COUNT_OF(degrees); i++) {
+        texts[n_texts++] = degree_text(arena, question, degrees[i].axis, degrees[i].degree);
+    }
+    if (layout->ep > 1) {
+        texts[n_texts++] = degree_text(arena, question, AXIS_EP, layout->ep);
+    }
+    return sp_join(arena, texts, n_texts, "  ");
+}
+
+const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run)
+{
+    switch (run->mask) {
+    case MASK_CAUSAL:
+        return "causal";
+    case MASK_FULL:
+        return "full";
+    case MASK_WINDOW:
+        break;
+    }
+    return sp_format(arena, "window:%lld", (long long)run->window);
+}
+
+const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout)
+{
+    switch (layout->recompute) {
+    case RECOMPUTE_NONE:
+        return "none";
+    case RECOMPUTE_SELECTIVE:
+        return "selective";
+    case RECOMPUTE_FULL:
+        return "full";
+    case RECOMPUTE_BLOCK:
+        break;
+    }
+    return sp_format(arena, "block:%lld", (long long)layout->recompute_layers);
+}
+
+/* "7, 8 x 14, 7": layers by stage, equal neighbours joined; empty when all stages are alike. */
+static const char *stage_layers_text(struct sp_arena *arena, const struct question *question)
+{
+    int64_t pp = question->layout.pp;
+    const char *text = "";
+    int64_t begin = 0;
+    for (int64_t stage = 1; stage <= pp; stage++) {
+        int64_t layers = layout_stage_layers(&question->layout, &question->model, begin);
+        if (stage < pp && layout_stage_layers(&question->layout, &question->model, stage) == layers) {
+            continue;
+        }
+        int64_t n_alike = stage - begin;
+        if (n_alike == pp) {
+            return "";
+        }
+        const char *times = n_alike > 1 ? sp_format(arena, "%lld x ", (long long)n_alike) : "";
+        text = sp_format(arena, "%s%s%s%lld", text, begin == 0 ? "" : ", ", times, (long long)layers);
+        begin = stage;
+    }
+    return text;
+}
+
+const char *report_settings_text(struct sp_arena *arena, const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    const struct run_spec *run = &question->run;
+    struct sp_texts texts = {.arena = arena};
+    int64_t micro_batches = run->global_batch / (layout->dp * layout->micro_batch);
+    sp_texts_add(&texts, "global batch %lld (micro-batch %lld, %lld per step)", (long long)run->global_batch,
+                 (long long)layout->micro_batch, (long long)micro_batches);
+    sp_texts_add(&texts, "recompute %s", report_recompute_text(arena, layout));
+    sp_texts_add(&texts, "zero %d", layout->zero);
+    sp_texts_add(&texts, "%s", dtype_names[layout->precision]);
+    sp_texts_add(&texts, "%s", framework_names[layout->framework]);
+    sp_texts_add(&texts, "%s attention", layout->attention);
+    sp_texts_add(&texts, "%s kernels", kernels_names[layout->kernels]);
+    if (run->mask != MASK_CAUSAL) {
+        sp_texts_add(&texts, "%s mask", report_mask_text(arena, run));
+    }
+    const char *stage_layers = stage_layers_text(arena, question);
+    if (stage_layers[0] != '\0') {
+        sp_texts_add(&texts, "layers by stage %s", stage_layers);
+    }
+    return sp_join(arena, texts.items, texts.count, ", ");
+}
+
+const char *report_title_text(struct sp_arena *arena, const struct question *question)
+{
+    return sp_format(arena, "%s, %s tokens, %s", question->model.name, sp_tokens_print(arena, question->run.seq),
+                     report_cluster_text(arena, question));
+}

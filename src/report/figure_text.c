@@ -1,0 +1,101 @@
+#include "report/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const report_format_names[] = {"table", "markdown", "csv", "json", NULL};
+
+/* Decimals that give the value three significant digits once it is rounded: 0 from 100 on. */
+static int three_decimals(double value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%.2e", fabs(value));
+    const char *exponent = strchr(text, 'e');
+    int decimals = 2 - (exponent == NULL ? 0 : (int)strtol(exponent + 1, NULL, 10));
+    return decimals < 0 ? 0 : decimals;
+}
+
+const char *report_three(struct sp_arena *arena, double value)
+{
+    enum { MOST_DECIMALS = 6 };
+    double magnitude = fabs(value);
+    if (!(magnitude > 0.0)) {
+        return "0";
+    }
+    int decimals = three_decimals(value);
+    if (magnitude >= 1e9 || decimals > MOST_DECIMALS) {
+        return sp_format(arena, "%.2e", value);
+    }
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%.2e", value); /* 1234 becomes 1230 */
+    return sp_format(arena, "%.*f", decimals, strtod(text, NULL));
+}
+
+const char *report_fixed(struct sp_arena *arena, double value, double largest)
+{
+    int decimals = three_decimals(largest);
+    double smallest = pow(10.0, -decimals);
+    if (value > 0.0 && value < smallest / 2.0) {
+        return sp_format(arena, "<%.*f", decimals, smallest);
+    }
+    return sp_format(arena, "%.*f", decimals, value);
+}
+
+const char *report_percent(struct sp_arena *arena, double frac)
+{
+    enum { PERCENT = 100 };
+    double percent = frac * PERCENT;
+    return percent > 0.0 && percent < 0.05 ? "<0.1" : sp_format(arena, "%.1f", percent);
+}
+
+/* Bytes that continue a UTF-8 sequence take no place of their own. */
+static int width_of(const char *text, size_t length)
+{
+    int width = 0;
+    for (size_t i = 0; i < length; i++) {
+        width += ((unsigned char)text[i] & 0xc0U) != 0x80U ? 1 : 0;
+    }
+    return width;
+}
+
+int report_text_width(const char *text)
+{
+    return width_of(text, strlen(text));
+}
+
+void report_wrap(FILE *file, int indent, const char *label, const char *text)
+{
+    int left = indent + report_text_width(label) + (label[0] == '\0' ? 0 : 1);
+    (void)fprintf(file, "%*s%s%s", indent, "", label, label[0] == '\0' ? "" : " ");
+    int column = left;
+    while (*text != '\0') {
+        size_t length = strcspn(text, " ");
+        int width = width_of(text, length);
+        bool is_first = column == left;
+        if (!is_first && column + 1 + width > REPORT_COLUMNS) {
+            (void)fprintf(file, "\n%*s", left, "");
+            column = left;
+            is_first = true;
+        }
+        (void)fprintf(file, "%s%.*s", is_first ? "" : " ", (int)length, text);
+        column += width + (is_first ? 0 : 1);
+        text += length;
+        text += strspn(text, " ");
+    }
+    (void)fputc('\n', file);
+}
+
+const char *report_join_texts(struct sp_arena *arena, const struct sp_texts *texts)
+{
+    return sp_join(arena, texts->items, texts->count, "; ");
+}
+
+const char *report_color(const struct report_style *style, enum report_color color)
+{
+    static const char *const sequences[] = {
+        [REPORT_PLAIN] = "\033[0m", [REPORT_BOLD] = "\033[1m",   [REPORT_DIM] = "\033[2m",
+        [REPORT_RED] = "\033[31m",  [REPORT_GREEN] = "\033[32m", [REPORT_YELLOW] = "\033[33m",
+    };
+    return style->has_color ? sequences[color] : "";
+}

@@ -1,0 +1,300 @@
+#include "report/report.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { GAP = 2, MAX_GRID_COLUMNS = 32 };
+
+void report_grid_init(struct report_grid *grid, struct sp_arena *arena, const struct report_column *columns,
+                      int n_columns)
+{
+    assert(n_columns > 0 && n_columns <= MAX_GRID_COLUMNS);
+    *grid = (struct report_grid){.arena = arena, .columns = columns, .n_columns = n_columns};
+}
+
+static size_t n_cells(const struct report_grid *grid, int n_rows)
+{
+    return (size_t)n_rows * (size_t)grid->n_columns;
+}
+
+void report_grid_add(struct report_grid *grid)
+{
+    if (grid->n_rows == grid->capacity) {
+        enum { FIRST_CAPACITY = 16 };
+        int capacity = grid->capacity == 0 ? FIRST_CAPACITY : 2 * grid->capacity;
+        struct report_cell *cells = sp_arena_array(grid->arena, n_cells(grid, capacity), sizeof(*cells));
+        if (grid->n_rows > 0) {
+            memcpy(cells, grid->cells, n_cells(grid, grid->n_rows) * sizeof(*cells));
+        }
+        grid->cells = cells;
+        grid->capacity = capacity;
+    }
+    grid->n_rows++;
+}
+
+static struct report_cell *cell_at(const struct report_grid *grid, int row, int column)
+{
+    assert(row >= 0 && row < grid->n_rows && column >= 0 && column < grid->n_columns);
+    return &grid->cells[n_cells(grid, row) + (size_t)column];
+}
+
+void report_grid_text(struct report_grid *grid, int column, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    assert(length >= 0);
+    char *copy = sp_arena_alloc(grid->arena, (size_t)length + 1);
+    va_start(args, format);
+    (void)vsnprintf(copy, (size_t)length + 1, format, args);
+    va_end(args);
+    cell_at(grid, grid->n_rows - 1, column)->text = copy;
+}
+
+static void set_value(struct report_grid *grid, int column, const struct sp_json *value, const char *text)
+{
+    struct sp_json *copy = sp_arena_alloc(grid->arena, sizeof(*copy));
+    *copy = *value;
+    struct report_cell *cell = cell_at(grid, grid->n_rows - 1, column);
+    cell->value = copy;
+    cell->text = sp_strdup(grid->arena, text);
+}
+
+void report_grid_number(struct report_grid *grid, int column, double value, const char *text)
+{
+    const struct sp_json number = {.type = SP_JSON_NUMBER, .number = value};
+    set_value(grid, column, &number, text);
+}
+
+void report_grid_bool(struct report_grid *grid, int column, bool value, const char *text)
+{
+    const struct sp_json boolean = {.type = SP_JSON_BOOL, .boolean = value};
+    set_value(grid, column, &boolean, text);
+}
+
+/* Row -1 is the heading. */
+static const char *text_at(const struct report_grid *grid, int row, int column)
+{
+    const char *text = row < 0 ? grid->columns[column].heading : cell_at(grid, row, column)->text;
+    return text == NULL ? "" : text;
+}
+
+static int column_width(const struct report_grid *grid, int column)
+{
+    int width = 0;
+    for (int row = -1; row < grid->n_rows; row++) {
+        int own = report_text_width(text_at(grid, row, column));
+        width = own > width ? own : width;
+    }
+    return width;
+}
+
+/* Not a column of a table. */
+static bool is_below(const struct report_column *column)
+{
+    return column->is_note || column->is_hidden;
+}
+
+int report_grid_width(const struct report_grid *grid)
+{
+    int width = -GAP;
+    for (int i = 0; i < grid->n_columns; i++) {
+        width += is_below(&grid->columns[i]) ? 0 : GAP + column_width(grid, i);
+    }
+    return width < 0 ? 0 : width;
+}
+
+/* Spaces are written by count, since printf counts bytes and not characters. */
+static char *put_padded(char *at, const char *text, int width, bool is_right)
+{
+    size_t length = strlen(text);
+    size_t padding = (size_t)(width - report_text_width(text));
+    if (is_right) {
+        memset(at, ' ', padding);
+        at += padding;
+    }
+    memcpy(at, text, length);
+    at += length;
+    if (!is_right) {
+        memset(at, ' ', padding);
+        at += padding;
+    }
+    return at;
+}
+
+static const char *grid_line(const struct report_grid *grid, int row, const int *widths)
+{
+    size_t size = 1;
+    for (int i = 0; i < grid->n_columns; i++) {
+        size += GAP + (size_t)widths[i] + strlen(text_at(grid, row, i));
+    }
+    char *line = sp_arena_alloc(grid->arena, size);
+    char *at = line;
+    for (int i = 0; i < grid->n_columns; i++) {
+        if (is_below(&grid->columns[i])) {
+            continue;
+        }
+        if (at != line) {
+            memset(at, ' ', GAP);
+            at += GAP;
+        }
+        at = put_padded(at, text_at(grid, row, i), widths[i], grid->columns[i].is_right);
+    }
+    *at = '\0';
+    return line;
+}
+
+const char **report_grid_lines(const struct report_grid *grid)
+{
+    int widths[MAX_GRID_COLUMNS];
+    for (int i = 0; i < grid->n_columns; i++) {
+        widths[i] = column_width(grid, i);
+    }
+    const char **lines = sp_arena_array(grid->arena, (size_t)grid->n_rows + 1, sizeof(*lines));
+    for (int row = -1; row < grid->n_rows; row++) {
+        lines[row + 1] = grid_line(grid, row, widths);
+    }
+    return lines;
+}
+
+static void print_notes(const struct report_grid *grid, int row, FILE *file)
+{
+    enum { NOTE_INDENT = 6 };
+    for (int i = 0; i < grid->n_columns; i++) {
+        bool is_printed = grid->columns[i].is_note && !grid->columns[i].is_hidden;
+        if (is_printed && text_at(grid, row, i)[0] != '\0') {
+            report_wrap(file, NOTE_INDENT, grid->columns[i].heading, text_at(grid, row, i));
+        }
+    }
+}
+
+/* No spaces at the end of a line. */
+static int trimmed_length(const char *line)
+{
+    size_t length = strlen(line);
+    while (length > 0 && line[length - 1] == ' ') {
+        length--;
+    }
+    return (int)length;
+}
+
+static void print_table(const struct report_style *style, const struct report_grid *grid)
+{
+    const char **lines = report_grid_lines(grid);
+    (void)fprintf(style->file, "  %s%.*s%s\n", report_color(style, REPORT_BOLD), trimmed_length(lines[0]), lines[0],
+                  report_color(style, REPORT_PLAIN));
+    for (int row = 0; row < grid->n_rows; row++) {
+        (void)fprintf(style->file, "  %.*s\n", trimmed_length(lines[row + 1]), lines[row + 1]);
+        print_notes(grid, row, style->file);
+    }
+}
+
+/* A bar inside a cell would end it. */
+static void print_markdown_cell(const char *text, FILE *file)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '|') {
+            (void)fputc('\\', file);
+        }
+        (void)fputc(*text, file);
+    }
+}
+
+static void print_markdown(const struct report_style *style, const struct report_grid *grid)
+{
+    for (int row = -1; row < grid->n_rows; row++) {
+        for (int i = 0; i < grid->n_columns; i++) {
+            if (!grid->columns[i].is_hidden) {
+                (void)fputs("| ", style->file);
+                print_markdown_cell(text_at(grid, row, i), style->file);
+                (void)fputc(' ', style->file);
+            }
+        }
+        (void)fputs("|\n", style->file);
+        for (int i = 0; i < grid->n_columns && row < 0; i++) {
+            const char *rule = grid->columns[i].is_right ? "| ---: " : "| --- ";
+            (void)fputs(grid->columns[i].is_hidden ? "" : rule, style->file);
+        }
+        (void)fputs(row < 0 ? "|\n" : "", style->file);
+    }
+}
+
+void report_grid_print(const struct report_style *style, const struct report_grid *grid)
+{
+    if (style->format == REPORT_TABLE) {
+        print_table(style, grid);
+    } else if (style->format == REPORT_MARKDOWN) {
+        print_markdown(style, grid);
+    }
+}
+
+static void put_row(struct report_tree *tree, const struct report_grid *grid, int row)
+{
+    for (int i = 0; i < grid->n_columns; i++) {
+        const struct report_cell *cell = cell_at(grid, row, i);
+        if (grid->columns[i].key == NULL) {
+            continue;
+        }
+        if (cell->value != NULL) {
+            report_tree_value(tree, grid->columns[i].key, cell->value);
+        } else {
+            report_tree_string(tree, grid->columns[i].key, cell->text);
+        }
+    }
+}
+
+static void print_json(const struct report_style *style, const struct report_grid *grid, const char *show)
+{
+    struct report_tree tree;
+    report_tree_open(&tree, grid->arena);
+    report_tree_string(&tree, "schema", "seqplan.show/1");
+    report_tree_string(&tree, "show", show);
+    report_tree_begin(&tree, "rows", SP_JSON_ARRAY);
+    for (int row = 0; row < grid->n_rows; row++) {
+        report_tree_begin(&tree, NULL, SP_JSON_OBJECT);
+        put_row(&tree, grid, row);
+        report_tree_end(&tree);
+    }
+    report_tree_end(&tree);
+    report_tree_write(report_tree_close(&tree), style->file);
+}
+
+static void print_csv(const struct report_style *style, const struct report_grid *grid)
+{
+    const struct sp_json **objects = sp_arena_array(grid->arena, (size_t)grid->n_rows + 1, sizeof(*objects));
+    for (int row = 0; row < grid->n_rows; row++) {
+        struct report_tree tree;
+        report_tree_open(&tree, grid->arena);
+        put_row(&tree, grid, row);
+        objects[row] = report_tree_close(&tree);
+    }
+    report_csv_write(grid->arena, objects, grid->n_rows, style->file);
+}
+
+void report_grid_document(const struct report_style *style, const struct report_grid *grid, const char *show,
+                          const char *title)
+{
+    switch (style->format) {
+    case REPORT_JSON:
+        print_json(style, grid, show);
+        return;
+    case REPORT_CSV:
+        print_csv(style, grid);
+        return;
+    case REPORT_TABLE:
+    case REPORT_MARKDOWN:
+        break;
+    }
+    bool is_table = style->format == REPORT_TABLE;
+    const char *mark = is_table ? "" : "**";
+    if (title != NULL && is_table) {
+        report_wrap(style->file, 0, "", title);
+        (void)fputc('\n', style->file);
+    } else if (title != NULL) {
+        (void)fprintf(style->file, "%s%s%s\n\n", mark, title, mark);
+    }
+    report_grid_print(style, grid);
+}

@@ -1,0 +1,210 @@
+/* report: answers as text: tables, Markdown, CSV, JSON, derivations. The only layer that prints results; it computes no
+ * figure of its own beyond sums and shares of rows that it shows.
+ *
+ * An answer becomes a tree (struct sp_json) once, key by key. JSON prints the tree, CSV flattens it, and the tables of
+ * several rows look their columns up in it; so each key of the contract is written in one place (estimate_json.c).
+ * Nothing here checks the stream for errors: who opened it does, once, at the end.
+ */
+#ifndef SEQPLAN_REPORT_H
+#define SEQPLAN_REPORT_H
+
+#include "step/step.h"
+
+enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON };
+extern const char *const report_format_names[]; /* "table", "markdown", "csv", "json", NULL */
+
+enum { REPORT_COLUMNS = 100 }; /* no line of a table is longer, unless a single word is */
+
+/* How to print: the same for all of a run. */
+struct report_style {
+    FILE *file;
+    enum report_format format;
+    bool has_color;
+    bool explains;       /* --explain */
+    const char *version; /* of the program */
+};
+
+/* One priced question. */
+struct answer {
+    const struct question *question;
+    const struct estimate *estimate;
+    const char *data_hash;
+    const char *suggestion; /* the line "try", or NULL */
+};
+
+/* ---- one layout (estimate_*.c) ---------------------------------------------------------------------------------- */
+
+/* Prints the answer in the style's format. Scratch memory comes from the arena. */
+void report_estimate(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+
+void report_estimate_json(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+void report_estimate_csv(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+void report_estimate_table(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+void report_estimate_markdown(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+/* Every figure with its formula, inputs and their sources; follows the table or the Markdown. */
+void report_explain(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+
+/* The object of "seqplan.estimate/1". Copies everything into the arena: question and estimate may go. */
+const struct sp_json *report_answer_tree(const struct report_style *style, struct sp_arena *arena,
+                                         const struct answer *answer);
+/* The layout alone, as --layout reads it back. */
+const struct sp_json *report_layout_tree(struct sp_arena *arena, const struct question *question);
+
+/* What the readable forms share (answer_text.c); all copied into the arena. */
+const char *report_cluster_text(struct sp_arena *arena, const struct question *question);  /* "8 x H100 (1 node, NVLink)" */
+const char *report_degrees_text(struct sp_arena *arena, const struct question *question);  /* "tp 8 (NVLink)  sp 8 ..." */
+const char *report_settings_text(struct sp_arena *arena, const struct question *question); /* "recompute full, zero 1, ..." */
+const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run);          /* "causal", "window:4096" */
+const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout);
+const char *report_title_text(struct sp_arena *arena, const struct question *question);    /* "llama-3.1-8b, 128K tokens, ..." */
+const char *report_tier_title(enum tier tier); /* "NVLink": a tier as tables print it */
+/* The headline as parts, to be aligned or joined: step time, tokens/s per GPU, MFU and HFU, what bounds it. */
+enum { REPORT_HEADLINE_PARTS = 4 };
+struct report_headline {
+    const char *step[REPORT_HEADLINE_PARTS];
+    const char *memory[REPORT_HEADLINE_PARTS];
+};
+void report_headline(struct sp_arena *arena, const struct answer *answer, struct report_headline *headline);
+
+/* The three tables of an answer (answer_grids.c). Rows of no size are left out. */
+struct report_grid report_time_grid(struct sp_arena *arena, const struct estimate *estimate);
+struct report_grid report_memory_grid(struct sp_arena *arena, const struct estimate *estimate);
+struct report_grid report_communication_grid(struct sp_arena *arena, const struct estimate *estimate);
+extern const char *const report_axis_names[];  /* as answers name them: "sp" for AXIS_CP */
+
+/* ---- several layouts (rows_*.c) --------------------------------------------------------------------------------- */
+
+/* One row of "seqplan.table/1": an answer tree, or {layout, error: {rule, text}}. values[i] belongs to names[i] of the
+ * table. Borrowed. */
+struct report_row {
+    const char *const *values;
+    const struct sp_json *answer;
+};
+
+struct report_rows {
+    const char *const *names; /* what varies, as typed: "seq", "gpu.hbm_bandwidth" */
+    int n_names;
+    const struct report_row *rows;
+    int n_rows;
+};
+
+/* {layout, error: {rule, text}} */
+const struct sp_json *report_error_tree(struct sp_arena *arena, const struct sp_json *layout, const struct sp_error *err);
+void report_rows(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+/* A row with what varies in it, as JSON and CSV print it. */
+const struct sp_json *report_row_tree(struct sp_arena *arena, const struct report_rows *rows, int row);
+void report_rows_json(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+void report_rows_csv(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+void report_rows_table(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+
+/* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
+
+uint64_t report_fnv1a(const char *text);
+/* 64-bit FNV-1a over the bytes of the data files behind a question, as 16 hexadecimal digits in the arena; what --set
+ * overrides is not in it. NULL and *err when a file cannot be read any more. */
+const char *report_data_hash(struct sp_arena *arena, const struct question *question, struct sp_error *err);
+
+/* ---- grids (grid.c) --------------------------------------------------------------------------------------------- */
+
+struct report_column {
+    const char *heading; /* of tables and Markdown */
+    const char *key;     /* of JSON and CSV; NULL: not in them */
+    bool is_right;       /* figures stand right-aligned */
+    bool is_note;        /* in a table: on lines of its own below the row, wrapped; in Markdown a column like the others */
+    bool is_hidden;      /* in neither of them: only in JSON and CSV */
+};
+
+struct report_cell {
+    const char *text;            /* NULL: empty */
+    const struct sp_json *value; /* for JSON and CSV; NULL: the text */
+};
+
+/* A table of text under construction. */
+struct report_grid {
+    struct sp_arena *arena;
+    const struct report_column *columns;
+    int n_columns;
+    int n_rows;
+    int capacity;
+    struct report_cell *cells;
+};
+
+void report_grid_init(struct report_grid *grid, struct sp_arena *arena, const struct report_column *columns,
+                      int n_columns);
+/* Begins a row of empty cells. */
+void report_grid_add(struct report_grid *grid);
+/* Sets a cell of the last row. Copies into arena. */
+void report_grid_text(struct report_grid *grid, int column, const char *format, ...) SP_PRINTF(3, 4);
+void report_grid_number(struct report_grid *grid, int column, double value, const char *text);
+void report_grid_bool(struct report_grid *grid, int column, bool value, const char *text);
+/* Columns that a table needs, its notes left out. */
+int report_grid_width(const struct report_grid *grid);
+/* The heading and the rows as lines of equal width, without notes: n_rows + 1 of them. Copies into arena. */
+const char **report_grid_lines(const struct report_grid *grid);
+/* As a table (indented by two) or Markdown, by the style; other formats print nothing. */
+void report_grid_print(const struct report_style *style, const struct report_grid *grid);
+/* A whole answer of `show`: heading and grid, {schema, show, rows} in JSON, or the grid alone in CSV. */
+void report_grid_document(const struct report_style *style, const struct report_grid *grid, const char *show,
+                          const char *title);
+
+/* ---- trees (tree.c, csv.c) -------------------------------------------------------------------------------------- */
+
+enum { REPORT_TREE_DEPTH = 12 };
+
+/* Builds a tree of JSON values in an arena. Strings are copied. key is NULL inside arrays. */
+struct report_tree {
+    struct sp_arena *arena;
+    int depth;
+    struct sp_json *groups[REPORT_TREE_DEPTH]; /* the open objects and arrays, outermost first */
+    struct sp_json *last[REPORT_TREE_DEPTH];   /* last member of each */
+};
+void report_tree_open(struct report_tree *tree, struct sp_arena *arena); /* an object */
+const struct sp_json *report_tree_close(struct report_tree *tree);
+void report_tree_begin(struct report_tree *tree, const char *key, enum sp_json_type type); /* an object or an array */
+void report_tree_end(struct report_tree *tree);
+void report_tree_string(struct report_tree *tree, const char *key, const char *value); /* NULL puts null */
+void report_tree_number(struct report_tree *tree, const char *key, double value);
+void report_tree_bool(struct report_tree *tree, const char *key, bool value);
+void report_tree_null(struct report_tree *tree, const char *key);
+void report_tree_texts(struct report_tree *tree, const char *key, const struct sp_texts *texts);
+/* Puts an existing value as a member; its own members are borrowed. */
+void report_tree_value(struct report_tree *tree, const char *key, const struct sp_json *value);
+
+/* Members of a struct as keys. */
+enum report_key_type { REPORT_KEY_STRING, REPORT_KEY_INTEGER, REPORT_KEY_INT, REPORT_KEY_NUMBER, REPORT_KEY_BOOL, REPORT_KEY_NAME };
+struct report_key {
+    const char *key;
+    enum report_key_type type; /* const char *, int64_t, int, double, bool, enum */
+    size_t offset;
+    const char *const *names; /* REPORT_KEY_NAME: of the enum's values */
+};
+/* The table ends with a row whose key is NULL. */
+void report_tree_keys(struct report_tree *tree, const struct report_key *keys, const void *object);
+
+void report_tree_write(const struct sp_json *value, FILE *file);
+/* The value at a dotted path of an object, or NULL. */
+const struct sp_json *report_tree_at(const struct sp_json *object, const char *path);
+/* One line per object, one column per value: keys joined by dots, lists of texts by "; ". Columns are those of all
+ * objects in order of appearance; where an object lacks one, the cell is empty. */
+void report_csv_write(struct sp_arena *arena, const struct sp_json *const *objects, int n_objects, FILE *file);
+
+/* ---- words and figures (figure_text.c) -------------------------------------------------------------------------- */
+
+/* Three significant digits without exponent: "0.0123", "12.3", "1230"; from 1e9 on "1.23e+09". Copied into arena. */
+const char *report_three(struct sp_arena *arena, double value);
+/* With the decimals that give `largest` three significant digits, so that a column aligns; what would round to nothing
+ * is "<0.1". Copied into arena. */
+const char *report_fixed(struct sp_arena *arena, double value, double largest);
+const char *report_percent(struct sp_arena *arena, double frac); /* "41.2": without the sign */
+/* Characters on a terminal, one per code point. */
+int report_text_width(const char *text);
+/* `label` once, then the text broken at spaces, every line indented to the label's end plus one. */
+void report_wrap(FILE *file, int indent, const char *label, const char *text);
+/* "a; b; c" of the texts, copied into arena. */
+const char *report_join_texts(struct sp_arena *arena, const struct sp_texts *texts);
+
+enum report_color { REPORT_PLAIN, REPORT_BOLD, REPORT_DIM, REPORT_RED, REPORT_GREEN, REPORT_YELLOW };
+/* Escape sequence that begins a colour, or "" where the style has none; REPORT_PLAIN ends it. Static text. */
+const char *report_color(const struct report_style *style, enum report_color color);
+
+#endif

@@ -1,0 +1,41 @@
+#include "report/report.h"
+
+const struct sp_json *report_error_tree(struct sp_arena *arena, const struct sp_json *layout, const struct sp_error *err)
+{
+    struct report_tree tree;
+    report_tree_open(&tree, arena);
+    report_tree_value(&tree, "layout", layout);
+    report_tree_begin(&tree, "error", SP_JSON_OBJECT);
+    report_tree_string(&tree, "rule", err->rule);
+    report_tree_string(&tree, "text", err->text);
+    report_tree_end(&tree);
+    return report_tree_close(&tree);
+}
+
+const struct sp_json *report_row_tree(struct sp_arena *arena, const struct report_rows *rows, int row)
+{
+    struct report_tree tree;
+    report_tree_open(&tree, arena);
+    report_tree_begin(&tree, "vary", SP_JSON_OBJECT);
+    for (int i = 0; i < rows->n_names; i++) {
+        report_tree_string(&tree, rows->names[i], rows->rows[row].values[i]);
+    }
+    report_tree_end(&tree);
+    for (const struct sp_json *member = rows->rows[row].answer->first; member != NULL; member = member->next) {
+        report_tree_value(&tree, member->key, member);
+    }
+    return report_tree_close(&tree);
+}
+
+void report_rows_json(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)
+{
+    struct report_tree tree;
+    report_tree_open(&tree, arena);
+    report_tree_string(&tree, "schema", "seqplan.table/1");
+    report_tree_begin(&tree, "rows", SP_JSON_ARRAY);
+    for (int i = 0; i < rows->n_rows; i++) {
+        report_tree_value(&tree, NULL, report_row_tree(arena, rows, i));
+    }
+    report_tree_end(&tree);
+    report_tree_write(report_tree_close(&tree), style->file);
+}

@@ -1,0 +1,292 @@
+/* The contract's defaults: what a request leaves out. */
+#include "spec/spec_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const int64_t DEFAULT_BATCH_TOKENS = (int64_t)16 << 20; /* 16 Mi tokens per optimizer step */
+/* With these no product of degrees, batch and sequence that a rule forms leaves an int64_t. */
+static const int64_t LARGEST_MICRO_BATCH = (int64_t)1 << 20;
+static const int64_t LARGEST_CLUSTER = (int64_t)1 << 30;
+static const double DEFAULT_LOSS_CHUNK = 8192; /* tokens */
+
+/* ---- cluster ------------------------------------------------------------------------------------------------------ */
+
+static bool check_cluster(int64_t gpus, int64_t per_node, struct sp_error *err)
+{
+    if (gpus > LARGEST_CLUSTER) {
+        return sp_fail_rule(err, "gpus_per_node", "%lld gpus: expected at most %lld", (long long)gpus,
+                            (long long)LARGEST_CLUSTER);
+    }
+    if (gpus <= per_node || gpus % per_node == 0) {
+        return true;
+    }
+    int64_t below = gpus / per_node * per_node;
+    return sp_fail_rule(
+        err, "gpus_per_node", "%lld gpus: expected up to the %lld of a node or a multiple of %lld; nearest: %lld, %lld",
+        (long long)gpus, (long long)per_node, (long long)per_node, (long long)below, (long long)(below + per_node));
+}
+
+bool defaults_cluster(const struct request *request, struct question *question, struct sp_error *err)
+{
+    struct run_spec *run = &question->run;
+    int64_t per_node = (int64_t)question->hardware.node.gpus.value;
+    run->gpus = request->gpus.is_given ? request->gpus.value : request->nodes.value * per_node;
+    run->nodes = (run->gpus + per_node - 1) / per_node;
+    run->seq = request->seq.value;
+    if (!check_cluster(run->gpus, per_node, err)) {
+        return false;
+    }
+    if (request->nodes.is_given && request->nodes.value != run->nodes) {
+        return sp_fail_rule(
+            err, "gpus_nodes", "%lld gpus are %lld nodes of %lld, not the %lld of --nodes; give one of the two",
+            (long long)run->gpus, (long long)run->nodes, (long long)per_node, (long long)request->nodes.value);
+    }
+    bool is_spread = run->gpus > (int64_t)question->hardware.node.nvlink_domain.value;
+    if (is_spread && question->hardware.network.name == NULL) {
+        return sp_fail_rule(err, "needs_network", "%lld gpus need a network and %s has none: add --network NAME",
+                            (long long)run->gpus, question->hardware.name);
+    }
+    return true;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------------- */
+
+static int64_t count_or(struct sp_option_count count, int64_t value)
+{
+    return count.is_given ? count.value : value;
+}
+
+/* Largest divisor of n, at most `limit`, that also divides a and b. */
+static int64_t largest_divisor(int64_t n, int64_t limit, int64_t a, int64_t b)
+{
+    for (int64_t divisor = n < limit ? n : limit; divisor > 1; divisor--) {
+        if (n % divisor == 0 && a % divisor == 0 && b % divisor == 0) {
+            return divisor;
+        }
+    }
+    return 1;
+}
+
+/* dp is what the other degrees leave; when they do not divide the cluster, layout_check() says so. */
+static void fill_degrees(const struct request *request, const struct run_spec *run, struct layout_spec *layout)
+{
+    layout->tp = count_or(request->tp, 1);
+    layout->sp = count_or(request->sp, 1);
+    layout->pp = count_or(request->pp, 1);
+    layout->vpp = count_or(request->vpp, 1);
+    layout->ep = count_or(request->ep, 1);
+    layout->etp = count_or(request->etp, 1);
+    layout->micro_batch = count_or(request->micro_batch, 1);
+    int64_t left = run->gpus / layout->tp / layout->sp / layout->pp;
+    layout->dp = count_or(request->dp, left > 0 ? left : 1);
+}
+
+/* Ulysses inside usp and the inner ring of double-ring: the largest legal within an NVLink domain. */
+static void fill_sp_factors(const struct request *request, const struct question *question, struct layout_spec *layout)
+{
+    int64_t domain = (int64_t)question->hardware.node.nvlink_domain.value;
+    int64_t limit = domain / layout->tp > 1 ? domain / layout->tp : 1;
+    layout->sp_ulysses = layout->method == METHOD_ULYSSES ? layout->sp : 1;
+    layout->sp_inner = 1;
+    if (layout->method == METHOD_USP) {
+        int64_t heads = question->model.n_heads / layout->tp;
+        int64_t kv_heads = question->model.n_kv_heads / layout->tp;
+        layout->sp_ulysses = largest_divisor(layout->sp, limit, heads, kv_heads > 0 ? kv_heads : 1);
+    }
+    if (layout->method == METHOD_DOUBLE_RING) {
+        layout->sp_inner = largest_divisor(layout->sp, limit, layout->sp, layout->sp);
+    }
+    layout->sp_ulysses = count_or(request->sp_ulysses, layout->sp_ulysses);
+    layout->sp_inner = count_or(request->sp_inner, layout->sp_inner);
+}
+
+static bool fill_order(const struct request *request, struct sp_arena *arena, struct layout_spec *layout,
+                       struct sp_error *err)
+{
+    static const enum axis megatron_order[N_AXES] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP};
+    memcpy(layout->order, megatron_order, sizeof(layout->order));
+    for (size_t i = 0; i < request->set.count; i++) {
+        struct setting setting = {0};
+        if (!setting_split(arena, request->set.items[i], &setting, err)) {
+            return false;
+        }
+        if (strcmp(setting.path, "layout.order") == 0 && !order_parse(arena, setting.value, layout->order, err)) {
+            sp_error_prefix(err, "--set");
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool fill_attention(const struct request *request, struct question *question, struct sp_error *err)
+{
+    const struct gpu_spec *gpu = &question->hardware.gpu;
+    bool has_cudnn = strcmp(gpu->architecture, "hopper") == 0 || strcmp(gpu->architecture, "blackwell") == 0;
+    const char *kernel = request->attention != NULL ? request->attention : has_cudnn ? "cudnn" : "fa2";
+    const struct attention_curve *curve = gpu_attention_curve(gpu, kernel);
+    if (curve != NULL) {
+        question->layout.attention = curve->kernel;
+        return true;
+    }
+    struct sp_texts kernels = {.arena = question->arena};
+    for (int i = 0; i < gpu->n_attention; i++) {
+        sp_texts_add(&kernels, "%s", gpu->attention[i].kernel);
+    }
+    return sp_fail(err, SP_ERROR_USAGE, "--attention %.40s: %s has no curve of that kernel; it has %s", kernel,
+                   gpu->name, sp_join(question->arena, kernels.items, kernels.count, ", "));
+}
+
+bool defaults_layout(const struct request *request, struct question *question, struct sp_error *err)
+{
+    struct layout_spec *layout = &question->layout;
+    fill_degrees(request, &question->run, layout);
+    enum method_id method = layout->sp == 1 ? METHOD_NONE : METHOD_ZIGZAG;
+    layout->method = request->method >= 0 ? (enum method_id)request->method : method;
+    layout->framework = request->framework >= 0 ? (enum framework_id)request->framework : method_home(layout->method);
+    enum schedule_id schedule = layout->vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
+    layout->schedule = request->schedule >= 0 ? (enum schedule_id)request->schedule : schedule;
+    layout->zero = request->zero >= 0 ? request->zero : 1;
+    layout->precision = request->precision >= 0 ? (enum dtype)request->precision : DTYPE_BF16;
+    layout->has_tp_sp = request->tp_sp >= 0 ? request->tp_sp == 1 : layout->tp > 1;
+    fill_sp_factors(request, question, layout);
+    const char *recompute = request->recompute != NULL ? request->recompute : "full";
+    return recompute_parse(recompute, &layout->recompute, &layout->recompute_layers, err) &&
+           pp_layers_parse(question->arena, request->pp_layers, layout, err) &&
+           fill_order(request, question->arena, layout, err) && fill_attention(request, question, err);
+}
+
+/* ---- software and run settings ------------------------------------------------------------------------------------- */
+
+/* run.KEY of --set. The names are the contract's. */
+struct run_settings {
+    struct {
+        int parameter_dtype;
+        int gradient_dtype;
+        int moment_dtype;
+        bool master_weights;
+        int loss;
+        double loss_chunk;
+        bool vocab_parallel;
+        bool expand_kv;
+        bool tiled_mlp;
+    } run;
+};
+
+#define RUN_FIELD(member, field_type, ...)                                                                             \
+    {                                                                                                                  \
+        .key = #member, .type = (field_type), .offset = offsetof(struct run_settings, run.member), __VA_ARGS__         \
+    }
+static const struct sp_field run_members[] = {
+    RUN_FIELD(parameter_dtype, SP_FIELD_ENUM, .names = dtype_names, .help = "of the weights as stored"),
+    RUN_FIELD(gradient_dtype, SP_FIELD_ENUM, .names = dtype_names, .help = "of the gradients"),
+    RUN_FIELD(moment_dtype, SP_FIELD_ENUM, .names = dtype_names, .help = "of Adam's two moments"),
+    RUN_FIELD(master_weights, SP_FIELD_BOOL, .help = "float32 copy of the weights in the optimizer"),
+    RUN_FIELD(loss, SP_FIELD_ENUM, .names = loss_names, .help = "plain, fused or chunked cross entropy"),
+    RUN_FIELD(loss_chunk, SP_FIELD_QUANTITY, .dimension = SP_TOKENS, .min = 1, .max = 1e12, .help = "tokens per chunk"),
+    RUN_FIELD(vocab_parallel, SP_FIELD_BOOL, .help = "vocabulary split over tp"),
+    RUN_FIELD(expand_kv, SP_FIELD_BOOL, .help = "key-value heads repeated before attention"),
+    RUN_FIELD(tiled_mlp, SP_FIELD_BOOL, .help = "MLP in tiles of the sequence"),
+    {.key = NULL},
+};
+const struct sp_field run_fields[] = {
+    {.key = "run", .type = SP_FIELD_OBJECT, .help = "what the training run does", .fields = run_members},
+    {.key = NULL},
+};
+
+static struct run_settings default_settings(const struct question *question)
+{
+    const struct framework_spec *framework = &question->software.framework;
+    bool is_alst = question->layout.framework == FRAMEWORK_ALST;
+    enum loss_id loss = question->layout.kernels == KERNELS_TE ? LOSS_FUSED : is_alst ? LOSS_CHUNKED : LOSS_PLAIN;
+    return (struct run_settings){{
+        .parameter_dtype = (int)DTYPE_BF16,
+        .gradient_dtype = framework->gradient_dtype,
+        .moment_dtype = framework->moment_dtype,
+        .master_weights = framework->has_master_weights,
+        .loss = (int)loss,
+        .loss_chunk = DEFAULT_LOSS_CHUNK,
+        .vocab_parallel = true,
+    }};
+}
+
+static bool fill_run(const struct request *request, struct question *question, struct sp_error *err)
+{
+    struct run_settings settings = default_settings(question);
+    const struct settable settable = {"run", run_fields, &settings};
+    if (!settings_apply(request, &settable, question->arena, err)) {
+        return false;
+    }
+    if (settings.run.tiled_mlp) {
+        return sp_fail_rule(err, "not_built", "run.tiled_mlp is not built yet; leave it out");
+    }
+    if (question->layout.framework == FRAMEWORK_ALST) {
+        sp_texts_add(&question->warnings,
+                     "alst: its tiled MLP is not modelled yet, so MLP activations are those of whole "
+                     "sequences; expect less memory than stated");
+    }
+    struct run_spec *run = &question->run;
+    run->mask = MASK_CAUSAL;
+    run->counts_full_attention = request->flops == 1;
+    run->parameter_dtype = (enum dtype)settings.run.parameter_dtype;
+    run->gradient_dtype = (enum dtype)settings.run.gradient_dtype;
+    run->moment_dtype = (enum dtype)settings.run.moment_dtype;
+    run->has_master_weights = settings.run.master_weights;
+    run->loss = (enum loss_id)settings.run.loss;
+    run->loss_chunk = (int64_t)settings.run.loss_chunk;
+    run->is_vocab_parallel = settings.run.vocab_parallel;
+    run->expands_kv = settings.run.expand_kv;
+    return true;
+}
+
+bool defaults_software(const struct request *request, struct question *question, struct sp_error *err)
+{
+    struct sp_arena *arena = question->arena;
+    struct software_spec *software = &question->software;
+    struct layout_spec *layout = &question->layout;
+    const struct settable framework = {"framework", software_fields, software};
+    const struct settable kernels = {"kernels", software_fields, software};
+    const struct settable loss = {"loss", software_fields, software};
+    if (!framework_read(arena, layout->framework, &software->framework, err) ||
+        !settings_apply(request, &framework, arena, err)) {
+        return false;
+    }
+    layout->kernels = (enum kernels_id)(request->kernels >= 0 ? request->kernels : software->framework.kernels);
+    if (!kernels_read(arena, layout->kernels, &software->kernels, err) ||
+        !settings_apply(request, &kernels, arena, err) || !fill_run(request, question, err)) {
+        return false;
+    }
+    if (layout->pp_layers == PP_LAYERS_EVEN && software->framework.spreads_remainder_layers &&
+        question->model.n_layers % layout->pp != 0) {
+        layout->pp_layers = PP_LAYERS_AUTO;
+    }
+    return loss_read(arena, question->run.loss, &software->loss, err) && settings_apply(request, &loss, arena, err);
+}
+
+/* ---- batch -------------------------------------------------------------------------------------------------------- */
+
+/* 16 Mi tokens' worth of sequences, raised to what fills every data-parallel rank and every stage. */
+static int64_t default_batch(const struct run_spec *run, const struct layout_spec *layout)
+{
+    int64_t unit = layout->dp * layout->micro_batch;
+    int64_t least = (DEFAULT_BATCH_TOKENS + run->seq - 1) / run->seq;
+    int64_t micro_batches = (least + unit - 1) / unit;
+    return unit * (micro_batches > layout->pp ? micro_batches : layout->pp);
+}
+
+bool defaults_batch(const struct request *request, struct question *question, struct sp_error *err)
+{
+    const struct layout_spec *layout = &question->layout;
+    struct run_spec *run = &question->run;
+    if (layout->micro_batch > LARGEST_MICRO_BATCH) {
+        return sp_fail_rule(err, "micro_batch", "micro-batch %lld: expected at most %lld sequences",
+                            (long long)layout->micro_batch, (long long)LARGEST_MICRO_BATCH);
+    }
+    if (request->global_batch != NULL) {
+        return global_batch_parse(question->arena, request->global_batch, run->seq, &run->global_batch, err);
+    }
+    /* Degrees that exceed the cluster are refused by layout_check(); until then they must not overflow. */
+    bool exceeds = layout->dp > run->gpus || layout->pp > run->gpus / layout->dp;
+    run->global_batch = exceeds ? 1 : default_batch(run, layout);
+    return true;
+}

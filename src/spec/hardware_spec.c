@@ -1,0 +1,321 @@
+#include "spec/spec_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Shorthands for the rows below: every figure of a hardware file is one row. */
+#define FIGURE(owner, member, dim, low, high, required, text)                                                          \
+    {                                                                                                                  \
+        .key = #member, .type = SP_FIELD_FIGURE, .dimension = (dim), .offset = offsetof(struct owner, member),         \
+        .min = (low), .max = (high), .is_required = (required), .help = (text)                                         \
+    }
+#define TEXT(owner, member, required, text)                                                                            \
+    {                                                                                                                  \
+        .key = #member, .type = SP_FIELD_STRING, .offset = offsetof(struct owner, member), .is_required = (required),  \
+        .help = (text)                                                                                                 \
+    }
+#define END                                                                                                            \
+    {                                                                                                                  \
+        .key = NULL                                                                                                    \
+    }
+
+/* Wide bounds: they catch a wrong unit (Gb for GB, ms for us), not an unusual machine. A time of zero is a what-if that
+ * people ask; a rate of zero is not. */
+#define GPU_FIGURES                                                                                                    \
+    FIGURE(gpu_spec, hbm_capacity, SP_BYTES, 1e9, 1e14, true, "device memory that the driver reports"),                \
+        FIGURE(gpu_spec, context_memory, SP_BYTES, 0, 1e11, true, "taken by the CUDA context before any allocation"),  \
+        FIGURE(gpu_spec, hbm_bandwidth, SP_BYTES_PER_S, 1e9, 1e15, true, "peak rate of the device memory"),            \
+        FIGURE(gpu_spec, elementwise_bandwidth, SP_BYTES_PER_S, 1e9, 1e15, true,                                       \
+               "rate that large element-wise kernels reach, bytes read plus written"),                                 \
+        FIGURE(gpu_spec, peak_bf16, SP_FLOP_PER_S, 1e9, 1e18, true, "dense peak of bf16"),                             \
+        FIGURE(gpu_spec, peak_fp16, SP_FLOP_PER_S, 1e9, 1e18, true, "dense peak of fp16"),                             \
+        FIGURE(gpu_spec, peak_fp8, SP_FLOP_PER_S, 1e9, 1e18, false,                                                    \
+               "dense peak of fp8; left out where there is none"),                                                     \
+        FIGURE(gpu_spec, peak_fp32, SP_FLOP_PER_S, 1e9, 1e18, true, "peak of fp32 without tensor cores"),              \
+        FIGURE(gpu_spec, sm_count, SP_COUNT, 1, 1e5, true, "streaming multiprocessors"),                               \
+        FIGURE(gpu_spec, l2_capacity, SP_BYTES, 1e5, 1e12, true, "last-level cache"),                                  \
+        FIGURE(gpu_spec, power_limit, SP_WATT, 1, 1e5, true, "power limit of one GPU"),                                \
+        FIGURE(gpu_spec, pcie_bandwidth, SP_BYTES_PER_S, 1e6, 1e13, true, "host link, per direction"),                 \
+        FIGURE(gpu_spec, price, SP_PER_HOUR, 0, 1e6, false, "price of one GPU for an hour"),                           \
+        FIGURE(gpu_spec, kernel_latency, SP_SECONDS, 0, 1, true, "shortest time between two dependent kernels"),       \
+        FIGURE(gpu_spec, launch_latency, SP_SECONDS, 0, 1, true, "host time to launch a kernel")
+
+#define GPU_TEXTS                                                                                                      \
+    TEXT(gpu_spec, schema, true, "\"seqplan.gpu/1\""), TEXT(gpu_spec, name, true, "name of the file"),                 \
+        TEXT(gpu_spec, title, true, "as people write it"),                                                             \
+        TEXT(gpu_spec, source, false, "where the file as a whole comes from"),                                         \
+        TEXT(gpu_spec, architecture, true, "\"ampere\", \"hopper\", \"blackwell\"")
+
+static const struct sp_field gpu_fields[] = {
+    GPU_TEXTS,
+    GPU_FIGURES,
+    {.key = "gemm",
+     .type = SP_FIELD_CUSTOM,
+     .offset = offsetof(struct gpu_spec, gemm),
+     .is_required = true,
+     .help = "rate of large matrix products by pass and contracted dimension",
+     .decode = gemm_curve_decode},
+    {.key = "copy",
+     .type = SP_FIELD_CUSTOM,
+     .offset = offsetof(struct gpu_spec, copy),
+     .is_required = true,
+     .help = "time of a copy inside device memory by bytes read plus written",
+     .decode = copy_curve_decode},
+    {.key = "attention",
+     .type = SP_FIELD_CUSTOM,
+     .is_required = true,
+     .help = "rate of attention kernels by pass, mask, head_dim, heads and sequence",
+     .decode = attention_curves_decode},
+    END,
+};
+
+/* What --set reaches: the figures, those beside the GEMM table included. */
+static const struct sp_field gpu_settable[] = {
+    GPU_FIGURES,
+    {.key = "gemm",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct gpu_spec, gemm),
+     .help = "figures beside the table of matrix products",
+     .fields = gemm_figure_fields},
+    END,
+};
+
+static const struct sp_field node_fields[] = {
+    FIGURE(node_spec, gpus, SP_COUNT, 1, 1024, true, "GPUs in a node"),
+    FIGURE(node_spec, nvlink_domain, SP_COUNT, 1, 1024, true, "GPUs that reach each other without the network"),
+    FIGURE(node_spec, nics, SP_COUNT, 0, 1024, true, "network adapters for GPU traffic"),
+    FIGURE(node_spec, host_memory, SP_BYTES, 1e9, 1e15, true, "host memory of a node"),
+    FIGURE(node_spec, power, SP_WATT, 1, 1e7, true, "power of a node under load"),
+    END,
+};
+
+#define INTRA_FIGURES                                                                                                  \
+    FIGURE(intra_spec, bandwidth, SP_BYTES_PER_S, 1e6, 1e14, true, "per GPU and direction"),                           \
+        FIGURE(intra_spec, latency, SP_SECONDS, 0, 1, true, "of one exchange between two GPUs")
+
+static const struct sp_field intra_fields[] = {
+    TEXT(intra_spec, title, true, "as people write it"),
+    TEXT(intra_spec, medium, true, "\"nvlink\" or \"pcie\""),
+    TEXT(intra_spec, note, false, "what to know about the tables"),
+    INTRA_FIGURES,
+    {.key = "tables",
+     .type = SP_FIELD_CUSTOM,
+     .help = "measured time of collectives by operation, ranks and bytes",
+     .decode = collective_lines_decode},
+    END,
+};
+static const struct sp_field intra_settable[] = {INTRA_FIGURES, END};
+
+#define NETWORK_FIGURES                                                                                                \
+    FIGURE(network_spec, bandwidth, SP_BYTES_PER_S, 1e6, 1e14, true, "per network adapter and direction"),             \
+        FIGURE(network_spec, efficiency, SP_FRACTION, 0.01, 1, true, "share of it that one long transfer reaches"),    \
+        FIGURE(network_spec, collective_efficiency, SP_FRACTION, 0.01, 1, true, "share that rings over nodes reach"),  \
+        FIGURE(network_spec, all_to_all_efficiency, SP_FRACTION, 0.01, 1, true, "share that an all-to-all reaches"),   \
+        FIGURE(network_spec, latency, SP_SECONDS, 0, 1, true, "of one message between nodes"),                         \
+    {                                                                                                                  \
+        .key = "rail_optimised", .type = SP_FIELD_BOOL, .offset = offsetof(struct network_spec, is_rail_optimised),    \
+        .is_required = true, .help = "equal GPUs of all nodes share a switch"                                          \
+    }
+
+static const struct sp_field network_fields[] = {
+    TEXT(network_spec, schema, true, "\"seqplan.network/1\""),
+    TEXT(network_spec, name, true, "name of the file"),
+    TEXT(network_spec, title, true, "as people write it"),
+    TEXT(network_spec, source, false, "where the file as a whole comes from"),
+    NETWORK_FIGURES,
+    END,
+};
+static const struct sp_field network_settable[] = {NETWORK_FIGURES, END};
+
+bool schema_check(const char *file, const char *path, const char *found, const char *expected, struct sp_error *err)
+{
+    if (strcmp(found, expected) == 0) {
+        return true;
+    }
+    return sp_fail(err, SP_ERROR_INPUT, "%s: %s.schema: expected \"%s\", found \"%.60s\"", file, path, expected, found);
+}
+
+static bool gpu_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
+                       struct gpu_spec *gpu, struct sp_error *err)
+{
+    return sp_fields_decode(gpu_fields, decoder, json, path, gpu, err) &&
+           schema_check(decoder->file, path, gpu->schema, "seqplan.gpu/1", err);
+}
+
+static bool network_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
+                           struct network_spec *network, struct sp_error *err)
+{
+    return sp_fields_decode(network_fields, decoder, json, path, network, err) &&
+           schema_check(decoder->file, path, network->schema, "seqplan.network/1", err);
+}
+
+/* Opens the file of a name; *decoder is then for that file. */
+static const struct sp_json *open_named(struct sp_decoder *decoder, const char *kind, const char *name,
+                                        struct sp_error *err)
+{
+    const char *path = data_find(decoder->arena, kind, name, err);
+    decoder->file = path;
+    return path == NULL ? NULL : sp_json_read(decoder->arena, path, err);
+}
+
+/* "gpu": the name of a file, or such a file inline. */
+static bool gpu_member_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
+                              void *target, struct sp_error *err)
+{
+    if (json->type != SP_JSON_STRING) {
+        return gpu_decode(decoder, json, path, target, err);
+    }
+    struct sp_decoder named = *decoder;
+    const struct sp_json *file = open_named(&named, "hardware/gpus", json->string, err);
+    if (file == NULL) {
+        sp_error_prefix(err, "%s: %s", decoder->file, path);
+        return false;
+    }
+    return gpu_decode(&named, file, "$", target, err);
+}
+
+static bool network_member_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
+                                  void *target, struct sp_error *err)
+{
+    if (json->type != SP_JSON_STRING) {
+        return network_decode(decoder, json, path, target, err);
+    }
+    struct sp_decoder named = *decoder;
+    const struct sp_json *file = open_named(&named, "hardware/networks", json->string, err);
+    if (file == NULL) {
+        sp_error_prefix(err, "%s: %s", decoder->file, path);
+        return false;
+    }
+    return network_decode(&named, file, "$", target, err);
+}
+
+static const struct sp_field file_fields[] = {
+    TEXT(hardware_spec, schema, true, "\"seqplan.hardware/1\""),
+    TEXT(hardware_spec, name, true, "name of the file"),
+    TEXT(hardware_spec, title, true, "as people write it"),
+    TEXT(hardware_spec, source, false, "where the file as a whole comes from"),
+    {.key = "gpu",
+     .type = SP_FIELD_CUSTOM,
+     .offset = offsetof(struct hardware_spec, gpu),
+     .is_required = true,
+     .help = "name in hardware/gpus, or such an object",
+     .decode = gpu_member_decode},
+    {.key = "network",
+     .type = SP_FIELD_CUSTOM,
+     .offset = offsetof(struct hardware_spec, network),
+     .help = "name in hardware/networks, or such an object; left out for a machine without a network",
+     .decode = network_member_decode},
+    {.key = "node",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct hardware_spec, node),
+     .is_required = true,
+     .help = "the node",
+     .fields = node_fields},
+    {.key = "intra",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct hardware_spec, intra),
+     .is_required = true,
+     .help = "the links inside the node",
+     .fields = intra_fields},
+    END,
+};
+
+const struct sp_field hardware_fields[] = {
+    {.key = "gpu",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct hardware_spec, gpu),
+     .help = "one GPU",
+     .fields = gpu_settable},
+    {.key = "node",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct hardware_spec, node),
+     .help = "the node",
+     .fields = node_fields},
+    {.key = "intra",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct hardware_spec, intra),
+     .help = "the links inside the node",
+     .fields = intra_settable},
+    {.key = "network",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct hardware_spec, network),
+     .help = "the network between the nodes",
+     .fields = network_settable},
+    END,
+};
+
+/* What the tables cannot say: how the figures of a node fit together. */
+bool hardware_check(const struct hardware_spec *hardware, const char *file, enum sp_error_kind kind,
+                    struct sp_error *err)
+{
+    double gpus = hardware->node.gpus.value;
+    double domain = hardware->node.nvlink_domain.value;
+    bool divides = domain < gpus ? fmod(gpus, domain) <= 0 : fmod(domain, gpus) <= 0;
+    if (!divides) {
+        return sp_fail(err, kind,
+                       "%s: node.nvlink_domain: expected a divisor or a multiple of the node's %.0f GPUs, found %.0f",
+                       file, gpus, domain);
+    }
+    if (hardware->gpu.context_memory.value >= hardware->gpu.hbm_capacity.value) {
+        return sp_fail(err, kind, "%s: gpu.context_memory: expected less than hbm_capacity, found %.0f of %.0f bytes",
+                       file, hardware->gpu.context_memory.value, hardware->gpu.hbm_capacity.value);
+    }
+    const char *medium = hardware->intra.medium;
+    if (strcmp(medium, "nvlink") != 0 && strcmp(medium, "pcie") != 0) {
+        return sp_fail(err, kind, "%s: $.intra.medium: expected \"nvlink\" or \"pcie\", found \"%.40s\"", file, medium);
+    }
+    return true;
+}
+
+static bool replace_network(struct sp_arena *arena, const char *name, struct network_spec *network,
+                            struct sp_error *err)
+{
+    if (strcmp(name, "ideal") == 0) {
+        network->name = "ideal";
+        network->title = "ideal";
+        network->is_ideal = true;
+        return true;
+    }
+    struct sp_decoder decoder = {.arena = arena};
+    const struct sp_json *json = open_named(&decoder, "hardware/networks", name, err);
+    *network = (struct network_spec){0};
+    return json != NULL && network_decode(&decoder, json, "$", network, err);
+}
+
+bool hardware_decode(struct sp_arena *arena, const char *path, const struct sp_json *json,
+                     struct hardware_spec *hardware, struct sp_error *err)
+{
+    *hardware = (struct hardware_spec){.path = path};
+    const struct sp_decoder decoder = {.arena = arena, .file = path};
+    return sp_fields_decode(file_fields, &decoder, json, "$", hardware, err) &&
+           schema_check(path, "$", hardware->schema, "seqplan.hardware/1", err) &&
+           hardware_check(hardware, path, SP_ERROR_INPUT, err);
+}
+
+bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
+                   struct hardware_spec *hardware, struct sp_error *err)
+{
+    const char *path = data_find(arena, "hardware", name_or_path, err);
+    const struct sp_json *json = path == NULL ? NULL : sp_json_read(arena, path, err);
+    if (json == NULL || !hardware_decode(arena, path, json, hardware, err)) {
+        return false;
+    }
+    return network_name == NULL || replace_network(arena, network_name, &hardware->network, err);
+}
+
+bool hardware_set(struct sp_arena *arena, struct hardware_spec *hardware, const char *path, const char *text,
+                  struct sp_error *err)
+{
+    return sp_fields_set(hardware_fields, arena, path, text, hardware, err) &&
+           hardware_check(hardware, "--set", SP_ERROR_USAGE, err);
+}
+
+const struct attention_curve *gpu_attention_curve(const struct gpu_spec *gpu, const char *kernel)
+{
+    for (int i = 0; i < gpu->n_attention; i++) {
+        if (strcmp(gpu->attention[i].kernel, kernel) == 0) {
+            return &gpu->attention[i];
+        }
+    }
+    return NULL;
+}

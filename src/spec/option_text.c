@@ -1,0 +1,144 @@
+/* Values of options that are more than a word or a number. */
+#include "spec/spec_internal.h"
+
+#include <string.h>
+
+static const int64_t LARGEST_COUNT = (int64_t)1 << 40;
+
+/* A whole number from 1 on in `length` characters, nothing else. */
+static bool count_parse(const char *text, size_t length, int64_t *count)
+{
+    *count = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9') {
+            return false;
+        }
+        *count = *count * 10 + (text[i] - '0');
+        if (*count > LARGEST_COUNT) {
+            return false;
+        }
+    }
+    return *count > 0;
+}
+
+bool recompute_parse(const char *text, enum recompute_kind *kind, int64_t *layers, struct sp_error *err)
+{
+    static const char *const names[] = {"none", "selective", "full", NULL};
+    static const char block[] = "block:";
+    int index = sp_index_of(text, names);
+    *layers = 0;
+    if (index >= 0) {
+        *kind = (enum recompute_kind)index;
+        return true;
+    }
+    size_t prefix = strlen(block);
+    if (strncmp(text, block, prefix) == 0 && count_parse(text + prefix, strlen(text + prefix), layers)) {
+        *kind = RECOMPUTE_BLOCK;
+        return true;
+    }
+    return sp_fail(err, SP_ERROR_USAGE,
+                   "recompute: expected none, selective, full or block:N (N layers per stage), found "
+                   "\"%.60s\"",
+                   text);
+}
+
+bool order_parse(struct sp_arena *arena, const char *text, enum axis order[N_AXES], struct sp_error *err)
+{
+    bool is_used[N_AXES] = {false};
+    int count = 0;
+    bool is_good = true;
+    const char *at = text;
+    while (is_good && count < N_AXES) {
+        size_t length = strcspn(at, "-");
+        int axis = sp_index_of(sp_strndup(arena, at, length), axis_names);
+        is_good = axis >= 0 && !is_used[axis];
+        if (is_good) {
+            is_used[axis] = true;
+            order[count] = (enum axis)axis;
+            count++;
+        }
+        at += length;
+        if (*at != '-') {
+            break;
+        }
+        at++;
+    }
+    if (is_good && count == N_AXES && *at == '\0' && text[strlen(text) - 1] != '-') {
+        return true;
+    }
+    return sp_fail(err, SP_ERROR_USAGE,
+                   "layout.order: expected tp, cp, ep, dp and pp once each, the fastest first, such as "
+                   "\"tp-cp-ep-dp-pp\", found \"%.60s\"",
+                   text);
+}
+
+static bool explicit_layers_parse(struct sp_arena *arena, const char *text, struct layout_spec *layout,
+                                  struct sp_error *err)
+{
+    size_t n_stages = 1;
+    for (const char *at = text; *at != '\0'; at++) {
+        n_stages += *at == ',' ? 1 : 0;
+    }
+    int64_t *layers = sp_arena_array(arena, n_stages, sizeof(*layers));
+    const char *at = text;
+    for (size_t stage = 0; stage < n_stages; stage++) {
+        size_t length = strcspn(at, ",");
+        if (!count_parse(at, length, &layers[stage])) {
+            return sp_fail(err, SP_ERROR_USAGE,
+                           "pp-layers: expected auto, padded or layers per stage such as \"7,8,8,7\", found \"%.60s\"",
+                           text);
+        }
+        at += length + 1;
+    }
+    layout->pp_layers = PP_LAYERS_EXPLICIT;
+    layout->n_stage_layers = (int64_t)n_stages;
+    layout->stage_layers = layers;
+    return true;
+}
+
+bool pp_layers_parse(struct sp_arena *arena, const char *text, struct layout_spec *layout, struct sp_error *err)
+{
+    layout->n_stage_layers = 0;
+    layout->stage_layers = NULL;
+    if (text == NULL) {
+        layout->pp_layers = PP_LAYERS_EVEN;
+    } else if (strcmp(text, "auto") == 0) {
+        layout->pp_layers = PP_LAYERS_AUTO;
+    } else if (strcmp(text, "padded") == 0) {
+        layout->pp_layers = PP_LAYERS_PADDED;
+    } else {
+        return explicit_layers_parse(arena, text, layout, err);
+    }
+    return true;
+}
+
+bool global_batch_parse(struct sp_arena *arena, const char *text, int64_t seq, int64_t *batch, struct sp_error *err)
+{
+    if (count_parse(text, strlen(text), batch)) {
+        return true;
+    }
+    static const char tokens_suffix[] = "tok";
+    size_t length = strlen(text);
+    size_t suffix = strlen(tokens_suffix);
+    double tokens = 0;
+    struct sp_error ignored = {0};
+    if (length <= suffix || strcmp(text + length - suffix, tokens_suffix) != 0 ||
+        !sp_quantity_parse(sp_strndup(arena, text, length - suffix), SP_TOKENS, &tokens, &ignored) || tokens < 1) {
+        return sp_fail(
+            err, SP_ERROR_USAGE,
+            "--global-batch: expected sequences such as \"64\" or tokens such as \"16Mtok\", found \"%.60s\"", text);
+    }
+    if (tokens > (double)((int64_t)1 << 52)) {
+        return sp_fail(err, SP_ERROR_USAGE, "--global-batch: expected fewer than 2^52 tokens, found \"%.60s\"", text);
+    }
+    int64_t whole = (int64_t)tokens;
+    *batch = whole / seq;
+    if (whole % seq == 0) {
+        return true;
+    }
+    return sp_fail(
+        err, SP_ERROR_USAGE,
+        "--global-batch: expected a multiple of the sequence of %lld tokens, found %lld tokens; the nearest number of "
+        "sequences is %lld",
+        (long long)seq, (long long)whole, (long long)(*batch == 0 || whole % seq * 2 > seq ? *batch + 1 : *batch));
+}

@@ -1,0 +1,131 @@
+#include "spec/spec_internal.h"
+
+#define FIGURE(owner, member, dim, low, high, text)                                                                    \
+    {                                                                                                                  \
+        .key = #member, .type = SP_FIELD_FIGURE, .dimension = (dim), .offset = offsetof(struct owner, member),         \
+        .min = (low), .max = (high), .is_required = true, .help = (text)                                               \
+    }
+#define CHOICE(owner, member, choices, text)                                                                           \
+    {                                                                                                                  \
+        .key = #member, .type = SP_FIELD_ENUM, .offset = offsetof(struct owner, member), .is_required = true,          \
+        .help = (text), .names = (choices)                                                                             \
+    }
+#define FLAG(owner, member, text)                                                                                      \
+    {                                                                                                                  \
+        .key = #member, .type = SP_FIELD_BOOL, .offset = offsetof(struct owner, member), .is_required = true,          \
+        .help = (text)                                                                                                 \
+    }
+#define TEXT(owner, member, text)                                                                                      \
+    {                                                                                                                  \
+        .key = #member, .type = SP_FIELD_STRING, .offset = offsetof(struct owner, member), .is_required = true,        \
+        .help = (text)                                                                                                 \
+    }
+#define TEXTS(owner, schema_text)                                                                                      \
+    TEXT(owner, schema, schema_text), TEXT(owner, name, "name of the file"), TEXT(owner, title, "as people write it"), \
+        TEXT(owner, source, "where the file as a whole comes from")
+
+#define FRAMEWORK_SETTABLE                                                                                             \
+    CHOICE(framework_spec, gradient_dtype, dtype_names, "of the gradients that are reduced"),                          \
+        CHOICE(framework_spec, moment_dtype, dtype_names, "of Adam's two moments"),                                    \
+        FLAG(framework_spec, has_master_weights, "float32 copy of the weights in the optimizer"),                      \
+        FLAG(framework_spec, has_persistent_gradients, "one gradient buffer from before the step on"),                 \
+        FLAG(framework_spec, has_gradient_placeholders, "a bf16 tensor per distinct weight shape stays allocated"),    \
+        FLAG(framework_spec, saves_gathered_input, "inputs of column-parallel layers are kept gathered"),              \
+        FLAG(framework_spec, spreads_remainder_layers, "layers that do not divide by pp are spread unasked"),          \
+        FLAG(framework_spec, refuses_few_micro_batches, "fewer micro-batches than stages is an error"),                \
+        FLAG(framework_spec, repeats_kv_over_tp, "fewer key-value heads than tp are repeated"),                        \
+        FIGURE(framework_spec, host_tail, SP_SECONDS, 0, 100, "host time at the end of a step, GPU drained"),          \
+        FIGURE(framework_spec, gemm_workspace, SP_BYTES, 0, 1e12, "workspace of matrix products"),                     \
+        FIGURE(framework_spec, attention_workspace, SP_BYTES, 0, 1e12, "workspace of attention, rope tables"),         \
+        FIGURE(framework_spec, collective_buffers, SP_BYTES, 0, 1e12, "NCCL buffers outside the allocator"),           \
+        FIGURE(framework_spec, allocator_slack, SP_FRACTION, 0, 1, "reserved over allocated memory, minus one"),       \
+        FIGURE(framework_spec, bucket_bytes, SP_BYTES, 0, 1e12, "gradient bucket in flight")
+
+static const struct sp_field framework_file_fields[] = {
+    TEXTS(framework_spec, "\"seqplan.framework/1\""),
+    CHOICE(framework_spec, kernels, kernels_names, "element-wise kernels unless --kernels says otherwise"),
+    FRAMEWORK_SETTABLE,
+    {.key = NULL},
+};
+static const struct sp_field framework_settable[] = {FRAMEWORK_SETTABLE, {.key = NULL}};
+
+#define PASSES(member, text) FIGURE(kernels_spec, member, SP_PURE, 0, 1000, text)
+#define KERNELS_SETTABLE                                                                                               \
+    PASSES(forward_hidden_passes, "passes over a hidden tensor of a layer: norms, residual additions"),                \
+        PASSES(forward_ffn_passes, "passes over an MLP tensor: gate, product"),                                        \
+        PASSES(forward_rope_passes, "passes over q and k"),                                                            \
+        PASSES(backward_hidden_passes, "passes over a hidden tensor of a layer"),                                      \
+        PASSES(backward_ffn_passes, "passes over an MLP tensor"), PASSES(backward_rope_passes, "passes over q and k"), \
+        PASSES(backward_qkv_passes, "passes over q, k and v: their gradients joined"),                                 \
+        PASSES(forward_kernels, "kernels launched per layer"), PASSES(backward_kernels, "kernels launched per layer"), \
+        PASSES(saved_ffn_tensors, "MLP tensors kept for backward")
+
+static const struct sp_field kernels_file_fields[] = {
+    TEXTS(kernels_spec, "\"seqplan.kernels/1\""), KERNELS_SETTABLE, {.key = NULL}};
+static const struct sp_field kernels_settable[] = {KERNELS_SETTABLE, {.key = NULL}};
+
+#define PER_LOGIT(member, text) FIGURE(loss_spec, member, SP_PURE, 0, 1000, text)
+#define LOSS_SETTABLE                                                                                                  \
+    PER_LOGIT(forward_bytes_per_logit, "memory traffic of the loss kernels, forward"),                                 \
+        PER_LOGIT(backward_bytes_per_logit, "memory traffic of the loss kernels, backward"),                           \
+        PER_LOGIT(peak_bytes_per_logit, "held at once at the loss, bf16 logits included"),                             \
+        PER_LOGIT(gradient_bytes_per_logit, "held while the output layer's backward runs"),                            \
+        FLAG(loss_spec, recomputes_logits, "the output layer runs again in backward")
+
+static const struct sp_field loss_file_fields[] = {
+    TEXTS(loss_spec, "\"seqplan.loss/1\""), LOSS_SETTABLE, {.key = NULL}};
+static const struct sp_field loss_settable[] = {LOSS_SETTABLE, {.key = NULL}};
+
+const struct sp_field software_fields[] = {
+    {.key = "framework",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct software_spec, framework),
+     .help = "memory policy and fixed costs of the framework",
+     .fields = framework_settable},
+    {.key = "kernels",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct software_spec, kernels),
+     .help = "element-wise kernels",
+     .fields = kernels_settable},
+    {.key = "loss",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct software_spec, loss),
+     .help = "output layer and cross entropy",
+     .fields = loss_settable},
+    {.key = NULL},
+};
+
+/* Reads kind/NAME.json by its table. */
+static bool read_file(struct sp_arena *arena, const char *kind, const char *name, const struct sp_field *fields,
+                      void *object, struct sp_error *err)
+{
+    const char *path = data_find(arena, kind, name, err);
+    const struct sp_json *json = path == NULL ? NULL : sp_json_read(arena, path, err);
+    const struct sp_decoder decoder = {.arena = arena, .file = path};
+    return json != NULL && sp_fields_decode(fields, &decoder, json, "$", object, err);
+}
+
+bool framework_read(struct sp_arena *arena, enum framework_id framework, struct framework_spec *spec,
+                    struct sp_error *err)
+{
+    const char *name = framework_names[framework];
+    *spec = (struct framework_spec){0};
+    return read_file(arena, "frameworks", name, framework_file_fields, spec, err) &&
+           schema_check(name, "$", spec->schema, "seqplan.framework/1", err);
+}
+
+bool kernels_read(struct sp_arena *arena, enum kernels_id kernels, struct kernels_spec *spec, struct sp_error *err)
+{
+    const char *name = kernels_names[kernels];
+    *spec = (struct kernels_spec){0};
+    return read_file(arena, "frameworks/kernels", name, kernels_file_fields, spec, err) &&
+           schema_check(name, "$", spec->schema, "seqplan.kernels/1", err);
+}
+
+bool loss_read(struct sp_arena *arena, enum loss_id loss, struct loss_spec *spec, struct sp_error *err)
+{
+    const char *name = loss_names[loss];
+    *spec = (struct loss_spec){0};
+    return read_file(arena, "frameworks/losses", name, loss_file_fields, spec, err) &&
+           schema_check(name, "$", spec->schema, "seqplan.loss/1", err);
+}

@@ -1,0 +1,398 @@
+/* spec: what the user describes, as plain structs: model, hardware, software, run and layout; the defaults of the
+ * contract; the rules a layout must keep, each with its reason.
+ *
+ * Structs here are open data: everybody reads them, only this layer fills them. Sizes are SI (bytes, seconds, bytes per
+ * second, FLOP per second); counts are int64_t. Strings are borrowed from the arena of the question.
+ */
+#ifndef SEQPLAN_SPEC_H
+#define SEQPLAN_SPEC_H
+
+#include "base/base.h"
+
+/* ---- model (model_spec.c, model_family.c) ----------------------------------------------------------------------- */
+
+/* A decoder of equal layers: attention with n_heads query and n_kv_heads key-value heads of head_dim, and a gated MLP
+ * (three matrices) of width ffn. */
+struct model_spec {
+    const char *name; /* file name without ".json" */
+    const char *path;
+    const char *family; /* architecture as the file names it: "LlamaForCausalLM" */
+    int64_t n_layers;
+    int64_t hidden;
+    int64_t n_heads;
+    int64_t n_kv_heads;
+    int64_t head_dim;
+    int64_t ffn;
+    int64_t vocab;
+    int64_t max_position;
+    bool has_tied_embeddings;
+    bool has_qkv_bias;
+    bool has_o_bias;
+    bool has_mlp_bias;
+    bool has_qk_norm; /* RMSNorm over head_dim of q and k */
+};
+
+/* Parameter counts, matrix by matrix (docs/model.md, eq. 1-3). */
+struct model_size {
+    double layer;      /* one decoder layer, both norms included */
+    double embedding;  /* input table, vocab x hidden */
+    double head;       /* output matrix; also counted when tied (it is used), but not in total */
+    double final_norm;
+    double total;
+    double active; /* what one token passes through, without the input table; a tied head counts */
+};
+struct model_size model_size(const struct model_spec *model);
+
+/* Reads a Hugging Face config.json as it stands. Unmodelled fields that change memory or time are added to warnings by
+ * name; an architecture without a row is refused by name (SP_ERROR_INPUT). */
+bool model_read(struct sp_arena *arena, const char *name_or_path, struct model_spec *model, struct sp_texts *warnings,
+                struct sp_error *err) SP_MUST_CHECK;
+/* The same with members of the file replaced first: settings are "num_hidden_layers=4" (--set model.FIELD=VALUE), by the
+ * config's own field names. A setting that makes the model impossible is SP_ERROR_USAGE. */
+bool model_read_with(struct sp_arena *arena, const char *name_or_path, const struct sp_texts *settings,
+                     struct model_spec *model, struct sp_texts *warnings, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- hardware (hardware_spec.c, curve_spec.c) ------------------------------------------------------------------- */
+
+enum pass { PASS_FORWARD, PASS_INPUT_GRADIENT, PASS_WEIGHT_GRADIENT, N_GEMM_PASSES };
+
+/* Rate of a large GEMM (many waves of output tiles) by its contracted dimension k, log-interpolated, one per pass;
+ * `ceiling` is what long calls sustain at the power limit, times `sustained` inside a training step. */
+struct gemm_curve {
+    enum sp_figure_kind kind;
+    const char *source;
+    const char *note;
+    int64_t tile_rows;
+    int64_t tile_columns;
+    int n_points[N_GEMM_PASSES];
+    const double *log_k[N_GEMM_PASSES];
+    const double *flop_per_s[N_GEMM_PASSES];
+    struct sp_figure ceiling[N_GEMM_PASSES];
+    struct sp_figure sustained;
+};
+
+/* Rates of one attention kernel. FLOPs: 4 s^2 H d forward, half of it causal, 2.5 times backward. */
+struct attention_line { /* one (pass, mask, head_dim, heads): rate by sequence length, ascending */
+    bool is_backward;
+    bool is_causal;
+    int64_t head_dim;
+    int64_t heads;
+    int n_points;
+    const double *log_sequence;
+    const double *flop_per_s;
+};
+struct attention_curve {
+    const char *kernel; /* "cudnn", "fa2", "fa3", "fa4" */
+    enum sp_figure_kind kind;
+    const char *source;
+    const char *note;
+    int n_lines;
+    const struct attention_line *lines; /* sorted by pass, mask, head_dim, heads */
+};
+
+struct time_curve { /* seconds by bytes, ascending, log-log interpolated */
+    enum sp_figure_kind kind;
+    const char *source;
+    const char *note;
+    int n_points;
+    const double *log_bytes;
+    const double *log_seconds;
+};
+
+struct gpu_spec {
+    const char *schema;
+    const char *name;
+    const char *title;
+    const char *source;
+    const char *architecture; /* "ampere", "hopper", "blackwell" */
+    struct sp_figure hbm_capacity;
+    struct sp_figure context_memory;
+    struct sp_figure hbm_bandwidth;
+    struct sp_figure elementwise_bandwidth;
+    struct sp_figure peak_bf16, peak_fp16, peak_fp8, peak_fp32;
+    struct sp_figure sm_count;
+    struct sp_figure l2_capacity;
+    struct sp_figure power_limit;
+    struct sp_figure pcie_bandwidth;
+    struct sp_figure price;
+    struct sp_figure kernel_latency;
+    struct sp_figure launch_latency;
+    struct gemm_curve gemm;
+    struct time_curve copy;
+    int n_attention;
+    const struct attention_curve *attention;
+};
+
+enum collective {
+    COLLECTIVE_ALL_GATHER,     /* bytes: the whole result */
+    COLLECTIVE_REDUCE_SCATTER, /* bytes: the whole input */
+    COLLECTIVE_ALL_REDUCE,     /* bytes: the buffer */
+    COLLECTIVE_ALL_TO_ALL,     /* bytes: the buffer of one rank */
+    COLLECTIVE_SEND_RECEIVE,   /* bytes: one message, each rank sends one and receives one */
+    N_COLLECTIVES
+};
+extern const char *const collective_names[]; /* "all_gather", "reduce_scatter", ..., NULL */
+
+struct collective_line { /* measured time by bytes for one (operation, ranks) inside a node */
+    enum collective operation;
+    int64_t ranks;
+    struct time_curve curve;
+};
+
+struct intra_spec { /* the links inside a node */
+    const char *title;
+    const char *medium; /* "nvlink" or "pcie" */
+    const char *note;
+    struct sp_figure bandwidth; /* per direction and GPU */
+    struct sp_figure latency;
+    int n_lines;
+    const struct collective_line *lines; /* sorted by operation, ranks */
+};
+
+struct node_spec {
+    struct sp_figure gpus;
+    struct sp_figure nvlink_domain;
+    struct sp_figure nics;
+    struct sp_figure host_memory;
+    struct sp_figure power;
+};
+
+struct network_spec {
+    const char *schema;
+    const char *name;
+    const char *title;
+    const char *source;
+    struct sp_figure bandwidth; /* per NIC and direction */
+    struct sp_figure efficiency;
+    struct sp_figure collective_efficiency;
+    struct sp_figure all_to_all_efficiency;
+    struct sp_figure latency;
+    bool is_rail_optimised;
+    bool is_ideal; /* --network ideal: a link of the network's rate per GPU for every pair of GPUs, none shared */
+};
+
+struct hardware_spec {
+    const char *schema;
+    const char *name;
+    const char *title;
+    const char *source;
+    const char *path;
+    struct gpu_spec gpu;
+    struct node_spec node;
+    struct intra_spec intra;
+    struct network_spec network;
+};
+
+/* name_or_path: a name in hardware/ or a file; network_name NULL keeps the node's own, "ideal" sets is_ideal on it. */
+bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
+                   struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
+/* Paths beginning with gpu., node., intra., network. */
+bool hardware_set(struct sp_arena *arena, struct hardware_spec *hardware, const char *path, const char *text, struct sp_error *err) SP_MUST_CHECK;
+/* What --set reaches in a struct hardware_spec: "gpu", "node", "intra", "network" and the figures inside. For show and
+ * suggestions. */
+extern const struct sp_field hardware_fields[];
+/* The curve of a kernel, or NULL. */
+const struct attention_curve *gpu_attention_curve(const struct gpu_spec *gpu, const char *kernel);
+
+/* ---- software (software_spec.c) --------------------------------------------------------------------------------- */
+
+enum framework_id { FRAMEWORK_MEGATRON, FRAMEWORK_TORCH, FRAMEWORK_DEEPSPEED, FRAMEWORK_ALST, FRAMEWORK_RING_FLASH_ATTN, FRAMEWORK_IDEAL, N_FRAMEWORKS };
+extern const char *const framework_names[]; /* NULL-terminated */
+enum dtype { DTYPE_BF16, DTYPE_FP8, DTYPE_FP16, DTYPE_FP32, N_DTYPES };
+extern const char *const dtype_names[];
+int64_t dtype_bytes(enum dtype dtype);
+enum kernels_id { KERNELS_EAGER, KERNELS_COMPILED, KERNELS_TE, N_KERNELS };
+extern const char *const kernels_names[];
+enum loss_id { LOSS_PLAIN, LOSS_FUSED, LOSS_CHUNKED, N_LOSSES };
+extern const char *const loss_names[];
+
+/* frameworks/NAME.json: memory policy and fixed costs of a framework. Attention methods are rows of method/traits.c. */
+struct framework_spec {
+    const char *schema;
+    const char *name;
+    const char *title;
+    const char *source;
+    int kernels;        /* enum kernels_id, default of --kernels */
+    int gradient_dtype; /* enum dtype */
+    int moment_dtype;
+    bool has_master_weights;
+    bool has_persistent_gradients;   /* one buffer allocated before the step; else gradients appear as layers finish */
+    bool has_gradient_placeholders;  /* a bf16 tensor per distinct weight shape stays allocated (fused accumulation) */
+    bool saves_gathered_input;       /* TP + SP: inputs of column-parallel layers are kept gathered */
+    bool spreads_remainder_layers;   /* layers that do not divide by pp are spread without being asked */
+    bool refuses_few_micro_batches;  /* fewer micro-batches than stages is an error, not a bubble */
+    bool repeats_kv_over_tp;         /* fewer kv heads than tp: repeated (else refused unless run.expand_kv) */
+    struct sp_figure host_tail;          /* host time at the end of a step with the GPU drained */
+    struct sp_figure gemm_workspace;     /* from the allocator: cuBLAS and cuBLASLt */
+    struct sp_figure attention_workspace; /* from the allocator: TransformerEngine and the like, RoPE tables */
+    struct sp_figure collective_buffers; /* NCCL, outside the allocator, per communicator in use inside a node */
+    struct sp_figure allocator_slack;    /* reserved over allocated, minus one */
+    struct sp_figure bucket_bytes;       /* gradient bucket in flight (ZeRO 1, 2) */
+};
+
+/* kernels/elementwise: traffic of one layer in passes over a tensor (one pass = its bytes read or written once). */
+struct kernels_spec {
+    const char *schema;
+    const char *name;
+    const char *title;
+    const char *source;
+    struct sp_figure forward_hidden_passes; /* of a hidden tensor 2Th: norms, residual additions */
+    struct sp_figure forward_ffn_passes;    /* of 2Tf: gate, product */
+    struct sp_figure forward_rope_passes;   /* of q and k */
+    struct sp_figure backward_hidden_passes;
+    struct sp_figure backward_ffn_passes;
+    struct sp_figure backward_rope_passes;
+    struct sp_figure backward_qkv_passes; /* of q, k and v: concatenation of their gradients */
+    struct sp_figure forward_kernels;     /* kernels launched per layer */
+    struct sp_figure backward_kernels;
+    struct sp_figure saved_ffn_tensors; /* kept for backward: 3 (gate, up, product) or 4 (silu(gate) too) */
+};
+
+/* losses/NAME.json: output layer and cross entropy. */
+struct loss_spec {
+    const char *schema;
+    const char *name;
+    const char *title;
+    const char *source;
+    struct sp_figure forward_bytes_per_logit;  /* HBM traffic of the loss kernels */
+    struct sp_figure backward_bytes_per_logit;
+    struct sp_figure peak_bytes_per_logit;     /* held at once at the loss moment, bf16 logits included */
+    struct sp_figure gradient_bytes_per_logit; /* held while the head's backward runs */
+    bool recomputes_logits;                    /* the head GEMM runs again in backward */
+};
+
+struct software_spec {
+    struct framework_spec framework;
+    struct kernels_spec kernels;
+    struct loss_spec loss;
+};
+/* What --set reaches in a struct software_spec: "framework", "kernels", "loss" and what is inside. */
+extern const struct sp_field software_fields[];
+bool framework_read(struct sp_arena *arena, enum framework_id framework, struct framework_spec *spec, struct sp_error *err) SP_MUST_CHECK;
+bool kernels_read(struct sp_arena *arena, enum kernels_id kernels, struct kernels_spec *spec, struct sp_error *err) SP_MUST_CHECK;
+bool loss_read(struct sp_arena *arena, enum loss_id loss, struct loss_spec *spec, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- run -------------------------------------------------------------------------------------------------------- */
+
+enum mask_kind { MASK_CAUSAL, MASK_FULL, MASK_WINDOW };
+
+struct run_spec {
+    int64_t gpus;
+    int64_t nodes; /* nodes in use, the last one possibly in part */
+    int64_t seq;
+    int64_t global_batch; /* sequences per optimizer step over the cluster */
+    enum mask_kind mask;
+    int64_t window;
+    bool counts_full_attention; /* --flops full */
+    enum dtype parameter_dtype; /* as stored */
+    enum dtype gradient_dtype;
+    enum dtype moment_dtype;
+    bool has_master_weights;
+    enum loss_id loss;
+    int64_t loss_chunk; /* tokens */
+    bool is_vocab_parallel;
+    bool expands_kv;
+};
+
+/* ---- layout ----------------------------------------------------------------------------------------------------- */
+
+enum method_id { METHOD_NONE, METHOD_NAIVE, METHOD_ALLGATHER, METHOD_ULYSSES, METHOD_RING, METHOD_ZIGZAG, METHOD_STRIPED, METHOD_USP, METHOD_DOUBLE_RING, METHOD_FUSED_RING, N_METHODS };
+extern const char *const method_names[];
+enum schedule_id { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED, SCHEDULE_ZB_H1, SCHEDULE_ZBV, SCHEDULE_DUALPIPE, N_SCHEDULES };
+extern const char *const schedule_names[];
+enum recompute_kind { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_BLOCK };
+enum axis { AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP, N_AXES };
+extern const char *const axis_names[]; /* "tp", "cp", "ep", "dp", "pp": names of layout.order; the cp axis is "sp" in answers */
+enum tier { TIER_NONE, TIER_NVLINK, TIER_PCIE, TIER_NETWORK, TIER_MIXED };
+extern const char *const tier_names[]; /* "none", "nvlink", "pcie", "network", "mixed" */
+enum pp_layers_kind { PP_LAYERS_EVEN, PP_LAYERS_AUTO, PP_LAYERS_PADDED, PP_LAYERS_EXPLICIT };
+
+struct layout_spec {
+    int64_t tp, sp, pp, vpp, dp, ep, etp;
+    int64_t sp_ulysses; /* Ulysses degree inside sp: sp for ulysses, 1 for rings */
+    int64_t sp_inner;   /* inner ring of double-ring; else 1 */
+    int64_t micro_batch;
+    enum method_id method;
+    enum framework_id framework;
+    enum schedule_id schedule;
+    enum recompute_kind recompute;
+    int64_t recompute_layers; /* RECOMPUTE_BLOCK: layers per stage */
+    int zero;                 /* 0 to 3 */
+    enum dtype precision;
+    const char *attention; /* name of the kernel's curve */
+    enum kernels_id kernels;
+    bool has_tp_sp;
+    enum axis order[N_AXES]; /* fastest first */
+    enum pp_layers_kind pp_layers;
+    int64_t n_stage_layers; /* PP_LAYERS_EXPLICIT: pp values */
+    const int64_t *stage_layers;
+};
+
+/* Layers of one stage, 0-based. auto: spread, the remainder on the middle stages, so that the first and the last (which
+ * also hold embedding and loss) stay light; padded: embedding and loss counted as one layer each. */
+int64_t layout_stage_layers(const struct layout_spec *layout, const struct model_spec *model, int64_t stage);
+
+/* Where an axis' groups lie when ranks map to GPUs in layout.order (docs/model.md, "placement"). */
+struct group_placement {
+    int64_t size;           /* ranks in a group */
+    int64_t stride;         /* GPUs between neighbours of the group */
+    int64_t nodes;          /* nodes (NVLink domains) that the widest group spans */
+    int64_t ranks_per_node; /* of one group in one domain, at least 1 */
+    enum tier tier;
+};
+struct group_placement layout_placement(const struct layout_spec *layout, const struct hardware_spec *hardware, enum axis axis);
+/* The dp x sp group that shards gradients and optimizer state. */
+struct group_placement layout_shard_placement(const struct layout_spec *layout, const struct hardware_spec *hardware);
+
+/* ---- question (request.c, defaults.c, rules.c) ------------------------------------------------------------------ */
+
+/* What the user asked for, as typed; any member may be absent (NULL, is_given false, -1 for choices). */
+struct request {
+    const char *model, *hardware, *network;
+    struct sp_option_count gpus, nodes, seq, micro_batch;
+    struct sp_option_count tp, sp, sp_ulysses, sp_inner, pp, vpp, dp, ep, etp, documents, tokens;
+    const char *global_batch; /* "64" or "16Mtok" */
+    int method, framework, schedule, precision, kernels, flops, mode; /* enum values or -1 */
+    int tp_sp;                                                        /* 0 off, 1 on, -1 */
+    int zero;                                                         /* 0 to 3, or -1 */
+    const char *pp_layers, *recompute, *offload, *attention, *mask, *train, *layout_file;
+    struct sp_texts set; /* "path=value" */
+};
+void request_init(struct request *request, struct sp_arena *arena);
+
+/* A request made complete and legal: everything that is needed to price one layout. */
+struct question {
+    struct sp_arena *arena;
+    struct model_spec model;
+    struct hardware_spec hardware;
+    struct software_spec software;
+    struct run_spec run;
+    struct layout_spec layout;
+    struct sp_texts warnings; /* text for the user, each says what to do */
+    struct sp_texts assumed;  /* names of inputs that were defaulted or are not calibrated */
+};
+
+/* Loads the inputs and fills in the contract's defaults; rules are checked by step_check() (step/step.h), which calls
+ * layout_check() and the method's own. Errors: SP_ERROR_USAGE for options, SP_ERROR_INPUT for files. */
+bool question_resolve(const struct request *request, struct sp_arena *arena, struct question *question, struct sp_error *err) SP_MUST_CHECK;
+/* "run" and what is inside: the paths of --set run.KEY=VALUE (offsets are private to this layer). */
+extern const struct sp_field run_fields[];
+/* The rules that do not depend on the attention method: degrees, layers, sequence, heads over tp, batch, features not
+ * built yet. Every broken rule is added with sp_fail_rule(); warnings go to the question. Returns true when all hold. */
+bool layout_check(struct question *question, struct sp_error *err);
+
+/* Legal (method, framework) pairs: the contract's table, complete; building a pair is method/traits.c. */
+bool pair_is_legal(enum method_id method, enum framework_id framework);
+enum framework_id method_home(enum method_id method);
+
+/* ---- data files (data_path.c) ----------------------------------------------------------------------------------- */
+
+/* Folders searched for data, in order: SEQPLAN_PATH (colon-separated), the checkout of the running program, then
+ * PREFIX/share/seqplan. kind: "models", "hardware", "hardware/networks", ... */
+/* A name is looked up in every folder; anything with a '/' or ending in ".json" is a path. Unknown: SP_ERROR_INPUT with
+ * the nearest name. Returns the path or NULL. */
+const char *data_find(struct sp_arena *arena, const char *kind, const char *name_or_path, struct sp_error *err);
+/* Names of a kind, sorted, without ".json". */
+void data_names(struct sp_arena *arena, const char *kind, struct sp_texts *names);
+
+#endif

@@ -1,0 +1,200 @@
+/* Shared by the files of this layer only; nobody else includes it. */
+#ifndef SEQPLAN_SPEC_INTERNAL_H
+#define SEQPLAN_SPEC_INTERNAL_H
+
+#include "spec/spec.h"
+
+/* ---- model_family.c --------------------------------------------------------------------------------------------- */
+
+/* What differs between the architectures that share the dense decoder layer. Defaults are those of the family's
+ * configuration class in Hugging Face transformers 4.5x, which apply when a file leaves the field out. */
+struct model_family {
+    const char *architecture;
+    bool has_tied_embeddings;  /* tie_word_embeddings left out */
+    bool has_qkv_bias;         /* fixed by the family, unless it reads attention_bias */
+    bool reads_attention_bias; /* attention_bias gives q, k, v and o a bias */
+    bool reads_mlp_bias;
+    bool has_qk_norm;
+    bool defaults_kv_heads;           /* num_key_value_heads left out means one per query head */
+    bool windows_by_default;          /* sliding_window left out means a window, null means none */
+    bool has_use_sliding_window_flag; /* sliding_window counts only with use_sliding_window true */
+};
+/* NULL when the architecture is not built. */
+const struct model_family *model_family_find(const char *architecture);
+/* "LlamaForCausalLM, ...": what is built. */
+const char *model_family_list(struct sp_arena *arena);
+
+enum config_use {
+    CONFIG_USED,       /* read by model_spec.c */
+    CONFIG_HARMLESS,   /* changes neither memory nor time */
+    CONFIG_UNMODELLED, /* changes them when it is not neutral: a warning */
+    CONFIG_UNBUILT,    /* another kind of model when it is not neutral: refused */
+    CONFIG_UNKNOWN
+};
+struct config_field {
+    const char *name;
+    const char *what; /* CONFIG_UNMODELLED, CONFIG_UNBUILT: what the field brings */
+};
+/* What a field of a config.json is to us; *field receives its row when there is one, else NULL. */
+enum config_use config_field_use(const char *name, const struct config_field **field);
+/* Null, false, zero, an empty array, object or string: the value that switches a field off. */
+bool config_value_is_neutral(const struct sp_json *value);
+/* Names of the fields that are read, NULL-terminated. */
+extern const char *const config_used_names[];
+
+/* ---- model_spec.c ----------------------------------------------------------------------------------------------- */
+
+/* Decodes a parsed config.json. Borrows path and json. */
+bool model_decode(struct sp_arena *arena, const char *path, const struct sp_json *json, struct model_spec *model,
+                  struct sp_texts *warnings, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- curve_table.c ---------------------------------------------------------------------------------------------- */
+
+/* keys: the group (of several tables read as one), then up to four columns; x and y are the last two columns. */
+enum { CURVE_MAX_KEYS = 5, CURVE_MAX_COLUMNS = CURVE_MAX_KEYS + 1 };
+
+struct curve_column {
+    const char *name;
+    const char *const *names; /* what a key may be; NULL: a number */
+};
+struct curve_provenance {
+    int kind; /* enum sp_figure_kind */
+    const char *source;
+    const char *note;
+    int order; /* of the table in its file */
+};
+struct curve_table { /* the members that every table has */
+    struct curve_provenance from;
+    const struct sp_json *columns;
+    const struct sp_json *rows;
+};
+struct curve_point {
+    int64_t keys[CURVE_MAX_KEYS];
+    double x;
+    double y;
+    const struct curve_provenance *from;
+};
+struct curve_points {
+    struct sp_arena *arena;
+    struct curve_point *items;
+    size_t count;
+    size_t capacity;
+    int n_tables;
+};
+struct curve_reading {
+    const struct sp_decoder *decoder;
+    const char *path; /* of the table */
+    const struct curve_column *columns;
+    size_t n_columns;
+};
+
+/* A custom decoder that keeps an array as it is (const struct sp_json *). */
+bool curve_keep_array(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                      struct sp_error *err);
+/* Adds the rows of a table. */
+bool curve_points_read(const struct curve_reading *reading, const struct curve_table *table, int64_t group,
+                       struct curve_points *points, struct sp_error *err) SP_MUST_CHECK;
+/* By keys, then x; two rows for one point are an error. */
+bool curve_points_sort(const struct sp_decoder *decoder, const char *path, struct curve_points *points,
+                       struct sp_error *err) SP_MUST_CHECK;
+/* How many points from `first` on share its keys. */
+size_t curve_run(const struct curve_points *points, size_t first);
+/* Columns of a run as arrays of doubles, in the arena. */
+const double *curve_log_x(struct sp_arena *arena, const struct curve_point *points, size_t count);
+const double *curve_y(struct sp_arena *arena, const struct curve_point *points, size_t count);
+const double *curve_log_y(struct sp_arena *arena, const struct curve_point *points, size_t count);
+/* Kind and note of the first table that the points come from, the sources of all. */
+struct curve_provenance curve_joined(struct sp_arena *arena, const struct curve_point *points, size_t count);
+
+/* ---- curve_spec.c ----------------------------------------------------------------------------------------------- */
+
+bool gemm_curve_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                       struct sp_error *err);
+bool copy_curve_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                       struct sp_error *err);
+/* target: struct gpu_spec */
+bool attention_curves_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
+                             void *target, struct sp_error *err);
+/* target: struct intra_spec */
+bool collective_lines_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
+                             void *target, struct sp_error *err);
+extern const struct sp_field gemm_figure_fields[]; /* the figures of struct gemm_curve */
+
+/* ---- hardware_spec.c -------------------------------------------------------------------------------------------- */
+
+/* Decodes a parsed hardware file. Borrows path and json. */
+bool hardware_decode(struct sp_arena *arena, const char *path, const struct sp_json *json,
+                     struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
+/* How the figures of a node fit together; `file` is what the error calls it. */
+bool hardware_check(const struct hardware_spec *hardware, const char *file, enum sp_error_kind kind,
+                    struct sp_error *err) SP_MUST_CHECK;
+/* Fails unless `found` is the schema that this file must have. */
+bool schema_check(const char *file, const char *path, const char *found, const char *expected, struct sp_error *err);
+
+/* ---- settings (request.c) --------------------------------------------------------------------------------------- */
+
+/* One "path=value" of --set, split. */
+struct setting {
+    const char *path;
+    const char *value;
+};
+/* Fails (SP_ERROR_USAGE) without '=' or with an empty path. Copies into arena. */
+bool setting_split(struct sp_arena *arena, const char *text, struct setting *setting, struct sp_error *err);
+/* True when the root of path ("run" of "run.loss") is root. */
+bool setting_has_root(const struct setting *setting, const char *root);
+bool request_sets(const struct request *request, const char *path);
+/* Fields of one root and the struct they set. */
+struct settable {
+    const char *root;
+    const struct sp_field *fields;
+    void *object;
+};
+/* Applies the settings of that root, in order. */
+bool settings_apply(const struct request *request, const struct settable *settable, struct sp_arena *arena,
+                    struct sp_error *err) SP_MUST_CHECK;
+/* Fails, naming the path, the nearest known one and what is settable. */
+bool settings_check_paths(const struct request *request, struct sp_arena *arena, struct sp_error *err);
+
+/* ---- parsing of option values (option_text.c) ------------------------------------------------------------------- */
+
+bool recompute_parse(const char *text, enum recompute_kind *kind, int64_t *layers, struct sp_error *err);
+bool order_parse(struct sp_arena *arena, const char *text, enum axis order[N_AXES], struct sp_error *err);
+/* text NULL: even. Explicit counts are copied into arena. */
+bool pp_layers_parse(struct sp_arena *arena, const char *text, struct layout_spec *layout, struct sp_error *err);
+bool global_batch_parse(struct sp_arena *arena, const char *text, int64_t seq, int64_t *batch, struct sp_error *err);
+
+/* ---- layout_file.c ---------------------------------------------------------------------------------------------- */
+
+/* Puts a parsed layout (or answer) under the request. `name` is what errors call it. */
+bool layout_file_apply(struct sp_arena *arena, const char *name, const struct sp_json *json,
+                       const struct request *request, struct request *merged, struct sp_error *err) SP_MUST_CHECK;
+/* The request with what --layout gives put in where the user gave nothing. */
+bool request_merge_layout(const struct request *request, struct sp_arena *arena, struct request *merged,
+                          struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- defaults.c ------------------------------------------------------------------------------------------------- */
+
+bool defaults_cluster(const struct request *request, struct question *question, struct sp_error *err) SP_MUST_CHECK;
+bool defaults_software(const struct request *request, struct question *question, struct sp_error *err) SP_MUST_CHECK;
+bool defaults_layout(const struct request *request, struct question *question, struct sp_error *err) SP_MUST_CHECK;
+bool defaults_batch(const struct request *request, struct question *question, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- assumed.c -------------------------------------------------------------------------------------------------- */
+
+/* Adds the inputs that were defaulted and matter, and the figures in use that are fitted or assumed. */
+void assumed_inputs(const struct request *request, struct question *question);
+void assumed_figures(struct question *question);
+
+/* ---- rules ------------------------------------------------------------------------------------------------------ */
+
+/* Refuse what is not built yet (rule "not_built"), with what to use instead. True when nothing is. */
+bool request_is_built(const struct request *request, struct sp_error *err);
+bool layout_is_built(const struct layout_spec *layout, struct sp_error *err);
+/* "1, 2, 4, 8": the divisors of n, of more than ten those nearest to `near`. Copies into arena. */
+const char *divisors_text(struct sp_arena *arena, int64_t n, int64_t near);
+/* "7, 8 x 14, 7": layers by stage, runs folded. */
+const char *stage_layers_text(struct sp_arena *arena, const struct layout_spec *layout, const struct model_spec *model);
+
+int64_t gcd_of(int64_t a, int64_t b);
+
+#endif

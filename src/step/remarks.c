@@ -1,0 +1,61 @@
+/* Rules of a whole question, and what only the finished estimate shows. */
+#include "step/step_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A warning when less than this share of the GPU's memory stays free: allocators of other frameworks were seen to hold
+ * 2 to 7 % more than they use (frameworks/megatron.json, allocator_slack). */
+static const double LITTLE_HEADROOM_FRAC = 0.05;
+/* A warning when the pipeline idles for more than this share of the step. */
+static const double LARGE_BUBBLE_FRAC = 0.25;
+
+bool step_check(struct question *question, struct sp_error *err)
+{
+    bool layout_holds = layout_check(question, err);
+    bool method_holds = method_check(question, err);
+    return layout_holds && method_holds;
+}
+
+static void remark_memory(struct question *question, const struct estimate *estimate)
+{
+    if (!estimate->fits) {
+        const struct layout_spec *layout = &question->layout;
+        const char *first = layout->recompute == RECOMPUTE_FULL ? "" : "--recompute full, ";
+        const char *zero = layout->zero < 3 && layout->dp * layout->sp > 1 ? "--zero 3, " : "";
+        sp_texts_add(&question->warnings, "does not fit: %s short of memory on stage %" PRId64 " of %" PRId64 "; try %s%smore GPUs over sp, tp or pp",
+                     sp_quantity_print(question->arena, -estimate->headroom_bytes, SP_BYTES), estimate->peak_stage + 1, layout->pp, first, zero);
+    } else if (estimate->headroom_bytes < LITTLE_HEADROOM_FRAC * estimate->capacity_bytes) {
+        sp_texts_add(&question->warnings, "only %s left: fragmentation can exceed it; keep 5 %% free",
+                     sp_quantity_print(question->arena, estimate->headroom_bytes, SP_BYTES));
+    }
+}
+
+static void remark_bubble(struct question *question, const struct estimate *estimate)
+{
+    double share = estimate->time_s[TIME_BUBBLE] / estimate->step_time_s;
+    if (share > LARGE_BUBBLE_FRAC) {
+        sp_texts_add(&question->warnings, "the pipeline idles for %.0f %% of the step: %" PRId64 " micro-batches over %" PRId64 " stages; raise --global-batch or lower --pp",
+                     100 * share, estimate->micro_batches, question->layout.pp);
+    }
+}
+
+static void remark_method(struct question *question, const struct estimate *estimate)
+{
+    const struct layout_spec *layout = &question->layout;
+    if (layout->method == METHOD_RING && layout->sp > 1) {
+        sp_texts_add(&question->warnings, "a contiguous causal ring waits for its last rank for %.0f %% of the step; zigzag balances the same work",
+                     100 * estimate->time_s[TIME_IMBALANCE] / estimate->step_time_s);
+    }
+    const struct attention_curve *curve = gpu_attention_curve(&question->hardware.gpu, layout->attention);
+    if (attention_is_extrapolated(curve, (double)question->model.head_dim)) {
+        sp_texts_add(&question->assumed, "%s rate at head dimension %" PRId64 " (nearest measured one used)", layout->attention, question->model.head_dim);
+    }
+}
+
+void step_remarks(struct question *question, const struct estimate *estimate)
+{
+    remark_memory(question, estimate);
+    remark_bubble(question, estimate);
+    remark_method(question, estimate);
+}

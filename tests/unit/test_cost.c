@@ -1,0 +1,165 @@
+/* Primitives against hand calculations and published points. */
+#include "cost/cost.h"
+
+#include "support/questions.h"
+#include "support/support.h"
+
+#include <math.h>
+
+static struct question question; /* filled once per test: the specs are what is tested here */
+
+static void load(struct sp_arena *arena, const char *hardware)
+{
+    question_from(arena, sp_format(arena, "model=llama-3.1-8b gpus=8 seq=8192 hardware=%s", hardware), &question);
+}
+
+/* Published bf16 points (hardware tables of ai-dynamo/aiconfigurator@095f58a51c4c, TFLOP/s, single cool calls; the model
+ * holds long calls at the sustained ceiling, so only short ones are compared). Rate and waves are separate mechanisms:
+ * 2048 x 8192 x 8192 fills 512 tiles of 128 x 256 on 132 SMs in 4 waves = 0.970. */
+static void gemm_rates_follow_measured_shapes(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    static const struct {
+        const char *hardware;
+        double m, n, k, tflop_per_s, tolerance;
+    } points[] = {
+        {"dgx-h100", 1024, 1024, 1024, 352, 0.15},  {"dgx-h100", 2048, 2048, 2048, 685, 0.12},
+        {"dgx-h100", 512, 8192, 8192, 766, 0.17},   {"dgx-h100", 128, 8192, 8192, 330, 0.25},
+        {"dgx-h100", 257, 4096, 4096, 382, 0.20},   {"dgx-h200", 32768, 4096, 4096, 677, 0.05},
+        {"dgx-h200", 8192, 28672, 4096, 681, 0.05}, {"dgx-h200", 32768, 8192, 1024, 571, 0.05},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(points); i++) {
+        load(arena, points[i].hardware);
+        struct gemm_call call = {.pass = PASS_FORWARD, .m = points[i].m, .n = points[i].n, .k = points[i].k, .output_bytes = 2};
+        double rate = gemm_flop(&call) / gemm_time(&question.hardware.gpu, &call) / 1e12;
+        assert_close(rate, points[i].tflop_per_s, points[i].tolerance);
+    }
+    assert_close(gemm_wave_efficiency(&question.hardware.gpu, 2048, 8192), 512.0 / (4 * 132), 1e-12);
+    assert_close(gemm_wave_efficiency(&question.hardware.gpu, 129, 131), 129.0 * 131 / (128 * 128) / 132, 1e-12);
+    sp_arena_close(arena);
+}
+
+/* Bytes by hand: 37 x 8192 x 24576 with a float32 accumulator read and written: 2 (37 24576 + 24576 8192) + 8 x 37 x
+ * 8192. No product is faster than its traffic, its peak or one kernel. */
+static void gemm_respects_memory_and_peak(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    load(arena, "dgx-h200");
+    const struct gpu_spec *gpu = &question.hardware.gpu;
+    struct gemm_call call = {.pass = PASS_FORWARD, .m = 37, .n = 8192, .k = 24576, .output_bytes = 8};
+    assert_close(gemm_hbm_bytes(&call), 2 * (37.0 * 24576 + 24576.0 * 8192) + 8.0 * 37 * 8192, 1e-12);
+    uint64_t random = 77;
+    for (int i = 0; i < 2000; i++) {
+        call = (struct gemm_call){.pass = (enum pass)(i % N_GEMM_PASSES), .m = 1 + (double)(next_random(&random) % 70000),
+                                  .n = 1 + (double)(next_random(&random) % 30000), .k = 1 + (double)(next_random(&random) % 30000), .output_bytes = i % 2 ? 2 : 8};
+        double time_s = gemm_time(gpu, &call);
+        assert_true(time_s >= gemm_hbm_bytes(&call) / gpu->hbm_bandwidth.value);
+        assert_true(time_s >= gemm_flop(&call) / gpu->peak_bf16.value);
+        assert_true(time_s >= gpu->kernel_latency.value);
+    }
+    sp_arena_close(arena);
+}
+
+/* FLOPs by hand: B 3, H 5, d 128, causal S 7: 28 pairs; 4 x 3 x 5 x 128 x 28 = 215040; backward 2.5 times. The rate at a
+ * measured point is the measured rate: 32 heads, 64K, causal on H200 takes 58.4 ms (601 TFLOP/s) in the data. */
+static void attention_time_is_measured_at_measured_points(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    load(arena, "dgx-h200");
+    struct attention_call call = {.curve = gpu_attention_curve(&question.hardware.gpu, "cudnn"), .batch = 3, .heads = 5, .kv_heads = 1,
+                                  .head_dim = 128, .block = {.query_rows = 7, .key_rows = 7, .pairs = 28, .is_causal = true}};
+    assert_close(attention_flop(&call), 215040, 0);
+    call.is_backward = true;
+    assert_close(attention_flop(&call), 537600, 0);
+    call.is_backward = false;
+    call.batch = 1;
+    call.heads = 32;
+    call.block = ring_block(ORDER_WHOLE, 1, 0, 0, 65536);
+    assert_close(attention_time(&question.hardware.gpu, &call), 0.0585, 0.01);
+    call.block.pairs = 0;
+    assert_close(attention_time(&question.hardware.gpu, &call), 0, 0);
+    sp_arena_close(arena);
+}
+
+/* More pairs or more heads never take less time, whatever the curve's bumps: checked densely. */
+static void attention_time_grows_with_work(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    static const char *const machines[] = {"dgx-h100", "dgx-h200", "dgx-b200"};
+    for (size_t i = 0; i < SP_COUNT_OF(machines); i++) {
+        load(arena, machines[i]);
+        for (int variant = 0; variant < 4; variant++) {
+            double last = 0;
+            for (double rows = 64; rows < 3e6; rows *= 1.1) {
+                struct attention_call call = {.curve = gpu_attention_curve(&question.hardware.gpu, "cudnn"), .batch = 1, .heads = 12, .kv_heads = 4,
+                                              .head_dim = 128, .is_backward = variant >= 2,
+                                              .block = {.query_rows = rows, .key_rows = rows, .is_causal = variant % 2 == 1,
+                                                        .pairs = variant % 2 == 1 ? rows * (rows + 1) / 2 : rows * rows}};
+                double now = attention_time(&question.hardware.gpu, &call);
+                if (now < last * 0.999) print_message("%s variant %d rows %g: %g < %g\n", machines[i], variant, rows, now, last);
+                last = now;
+            }
+        }
+    }
+    sp_arena_close(arena);
+}
+
+/* Bytes sent by hand, 5 ranks, 3000 bytes; times inside a node equal the measured table; a hop between nodes takes one
+ * GPU's NIC: 46 MB over 50 GB/s x 0.95 + 10 us. */
+static void collectives_follow_tables_and_links(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    load(arena, "dgx-h100");
+    const struct hardware_spec *hardware = &question.hardware;
+    assert_close(collective_sent_bytes(COLLECTIVE_ALL_GATHER, 5, 3000), 2400, 0);
+    assert_close(collective_sent_bytes(COLLECTIVE_ALL_REDUCE, 5, 3000), 4800, 0);
+    assert_close(collective_sent_bytes(COLLECTIVE_SEND_RECEIVE, 5, 3000), 3000, 0);
+    struct group_placement node = {.size = 8, .stride = 1, .nodes = 1, .ranks_per_node = 8, .tier = TIER_NVLINK};
+    /* nccl-tests, 512 MiB over 8 H100: all-gather 335 GB/s bus bandwidth = 7/8 x 512 MiB / time */
+    double time_s = collective_time(hardware, &node, COLLECTIVE_ALL_GATHER, 536870912);
+    assert_close(7.0 / 8 * 536870912 / time_s, 335e9, 0.01);
+    struct group_placement across = {.size = 4, .stride = 8, .nodes = 4, .ranks_per_node = 1, .tier = TIER_NETWORK};
+    double nic = 50e9 * hardware->network.efficiency.value;
+    assert_close(hop_time(hardware, &across, 46e6), 46e6 / nic + hardware->network.latency.value, 1e-12);
+    /* all-to-all pools no NICs: three quarters of the buffer leave through one */
+    double rate = 50e9 * hardware->network.all_to_all_efficiency.value;
+    assert_close(collective_time(hardware, &across, COLLECTIVE_ALL_TO_ALL, 1e9), 0.75e9 / rate + hardware->network.latency.value, 1e-12);
+    struct group_placement alone = {.size = 1, .stride = 1, .nodes = 1, .ranks_per_node = 1};
+    assert_close(collective_time(hardware, &alone, COLLECTIVE_ALL_REDUCE, 1e9), 0, 0);
+    assert_close(hop_time(hardware, &alone, 1e9), 0, 0);
+    sp_arena_close(arena);
+}
+
+/* A group over four nodes of eight uses all eight rails: an all-gather moves 31/32 of the bytes at 8 x 50 GB/s x 0.9,
+ * unless the node's own links are slower (335 GB/s measured); a ring hop of the same group has one NIC. */
+static void ring_collectives_use_every_rail(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    load(arena, "dgx-h100");
+    struct group_placement group = {.size = 32, .stride = 1, .nodes = 4, .ranks_per_node = 8, .tier = TIER_MIXED};
+    double gather_s = collective_time(&question.hardware, &group, COLLECTIVE_ALL_GATHER, 32e9);
+    double busbw = 31.0 / 32 * 32e9 / gather_s;
+    assert_true(busbw > 300e9 && busbw < 365e9);
+    double hop_s = hop_time(&question.hardware, &group, 1e9);
+    assert_close(hop_s, 1e9 / (50e9 * question.hardware.network.efficiency.value), 1e-3);
+    sp_arena_close(arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemm_rates_follow_measured_shapes),
+        cmocka_unit_test(gemm_respects_memory_and_peak),
+        cmocka_unit_test(attention_time_is_measured_at_measured_points),
+        cmocka_unit_test(attention_time_grows_with_work),
+        cmocka_unit_test(collectives_follow_tables_and_links),
+        cmocka_unit_test(ring_collectives_use_every_rail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
