@@ -124,6 +124,7 @@ SETUP_demo := demo
 SETUP_check := check
 SETUP_check-asan := check
 SETUP_bless := check
+SETUP_bench := check
 SETUP_coverage := coverage
 SETUP_lint := lint
 SETUP_format := lint
@@ -139,11 +140,14 @@ setup: ## install whatever building, testing and linting need (Debian, Ubuntu)
 deps: | $(SETUP)
 	@pkg-config --print-errors --exists $(PKGS) || { echo "make: libraries are missing: run 'make setup'" >&2; exit 1; }
 
-DEMO := --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --tp 8 --sp 8 --pp 8
+DEMO := estimate --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --tp 8 --sp 8 --pp 8 --global-batch 64
+DEMO_METHODS := allgather ulysses ring zigzag
+comma := ,
+empty :=
 demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-token question
-	@for verb in estimate $(foreach c,compare plan,$(if $(wildcard src/cmd/*$c*.c),$c)); do \
-		case $$verb in estimate) set -- $(DEMO);; *) set -- $(wordlist 1,8,$(DEMO)) ;; esac; \
-		printf '\n$$ seqplan %s %s\n' $$verb "$$*"; $(BIN_release) $$verb "$$@" || exit; \
+	@for rest in $(DEMO_METHODS:%='--sp-method %') \
+		'--vary sp-method=$(subst $(empty) $(empty),$(comma),$(DEMO_METHODS))'; do \
+		printf '\n$$ seqplan %s %s\n' '$(DEMO)' "$$rest"; $(BIN_release) $(DEMO) $$rest || exit; \
 	done
 
 # $1 variant. One prove over everything: its closing line is the last thing printed.
@@ -168,11 +172,13 @@ bless: $(BIN_release) $(TESTS_release) | $(SETUP) ## rewrite golden and expected
 	$(Q)status=0; SEQPLAN_BLESS=1 $(call PROVE,release) || status=$$?; \
 		git status --short -- tests README.md docs; git --no-pager diff -- tests README.md docs; exit $$status
 
-BENCHES := $(sort $(wildcard tests/bench/*.sh))
-bench: $(BIN_release) ## time the program (tests/bench/*.sh), appended to build/bench.csv
-	@for b in $(BENCHES); do SEQPLAN='$(CURDIR)/$(BIN_release)' sh "$$b" >build/bench.last || exit; \
-		tee -a build/bench.csv <build/bench.last; done
-	@$(if $(BENCHES),:,echo 'no benchmarks in tests/bench yet')
+BENCHES := $(patsubst tests/bench/%.c,build/release/bench/%,$(sort $(wildcard tests/bench/*.c)))
+build/release/bench/%: build/release/tests/bench/%.o $(SUPPORT_SRC:%.c=build/release/%.o) build/release/libseqplan.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FLAGS_release) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+
+bench: $(BENCHES) ## time the program (tests/bench), kept apart from the tests
+	@for b in $(BENCHES); do $$b || exit; done
 
 # ---- fuzzing -------------------------------------------------------------------------------------------------------
 

@@ -34,16 +34,24 @@ void command_help(struct command_context *context, const struct command *command
     print_examples(command, file);
 }
 
+static void print_commands(FILE *file, bool is_built)
+{
+    for (const struct command *command = commands; command->name != NULL; command++) {
+        if ((command->run != NULL) == is_built) {
+            (void)fprintf(file, "  %-10s %s\n", command->name, command->summary);
+        }
+    }
+}
+
 static void print_overview(FILE *file)
 {
     (void)fputs("usage: seqplan COMMAND [options]\n\n"
                 "Which layout to train a model with at a given context length on a given cluster: will it\n"
-                "fit, how fast will it go, what bounds it.\n\n",
+                "fit, how fast will it go, what bounds it.\n\nCommands:\n",
                 file);
-    for (const struct command *command = commands; command->name != NULL; command++) {
-        (void)fprintf(file, "  %-10s %s%s\n", command->name, command->summary,
-                      command->run == NULL ? " (not built yet)" : "");
-    }
+    print_commands(file, true);
+    (void)fputs("\nNot built yet:\n", file);
+    print_commands(file, false);
     (void)fputs("\n'seqplan help COMMAND' lists the options of a command, 'seqplan --version' prints the version.\n",
                 file);
 }

@@ -131,6 +131,7 @@ void show_values_add(struct report_grid *grid, const struct sp_field *fields, co
 /* A curve: how many points, and where they come from. */
 struct show_curve {
     const char *path;
+    const char *what;
     int n_points;
     enum sp_figure_kind kind;
     const char *source;

@@ -31,7 +31,7 @@ static const struct sp_option question_options[] = {
      .help = "cluster size in whole nodes"},
     {.name = "seq", .type = SP_OPTION_TOKENS, AT(seq), .argument = "LEN", .group = the_question,
      .help = "tokens in one sequence: 128K = 131072, 1M = 1048576, plain integers exact; required"},
-    {.name = "global-batch", .type = SP_OPTION_TEXT, AT(global_batch), .argument = "N|NtokS", .group = the_question,
+    {.name = "global-batch", .type = SP_OPTION_TEXT, AT(global_batch), .argument = "N|Ntok", .group = the_question,
      .help = "sequences per optimizer step over the cluster, or tokens as in 16Mtok; default: 16 Mi tokens' worth, "
              "raised to a multiple of dp x micro-batch with at least pp micro-batches"},
     {.name = "micro-batch", .type = SP_OPTION_COUNT, AT(micro_batch), .argument = "N", .group = the_question,

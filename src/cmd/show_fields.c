@@ -67,7 +67,7 @@ bool show_fields(const struct show_request *request, struct show_answer *answer,
     static const struct report_column columns[N_FIELD_COLUMNS] = {
         [FIELD_PATH] = {.heading = "path", .key = "path"},
         [FIELD_TAKES] = {.heading = "takes", .key = "takes"},
-        [FIELD_WHAT] = {.heading = "what", .key = "what", .is_note = true},
+        [FIELD_WHAT] = {.heading = "what", .key = "what", .is_note = true, .has_no_label = true},
     };
     static const char *const kinds[] = {"hardware", "software", "run", "model", "layout", NULL};
     const char *kind = request->name;

@@ -100,7 +100,8 @@ static void add_gemm_curve(struct report_grid *grid, const struct gemm_curve *cu
         [PASS_WEIGHT_GRADIENT] = "gpu.gemm (weight gradient)",
     };
     for (int i = 0; i < (int)N_GEMM_PASSES; i++) {
-        const struct show_curve row = {paths[i], curve->n_points[i], curve->kind, curve->source, curve->note};
+        const struct show_curve row = {paths[i],    "rate by contracted dimension", curve->n_points[i],
+                                       curve->kind, curve->source,                  curve->note};
         show_values_curve(grid, &row);
     }
 }
@@ -114,6 +115,7 @@ static void add_attention_curves(struct report_grid *grid, const struct gpu_spec
             n_points += curve->lines[line].n_points;
         }
         const struct show_curve row = {.path = sp_format(grid->arena, "gpu.attention (%s)", curve->kernel),
+                                       .what = "rate by pass, mask, head_dim, heads and sequence",
                                        .n_points = n_points,
                                        .kind = curve->kind,
                                        .source = curve->source,
@@ -122,15 +124,30 @@ static void add_attention_curves(struct report_grid *grid, const struct gpu_spec
     }
 }
 
+/* One row per operation; the lines of its ranks follow each other. */
 static void add_collective_lines(struct report_grid *grid, const struct intra_spec *intra)
 {
-    for (int i = 0; i < intra->n_lines; i++) {
-        const struct collective_line *line = &intra->lines[i];
-        const char *path = sp_format(grid->arena, "intra.tables (%s, %lld ranks)", collective_names[line->operation],
-                                     (long long)line->ranks);
-        const struct show_curve row = {path, line->curve.n_points, line->curve.kind, line->curve.source,
-                                       line->curve.note};
+    int first = 0;
+    while (first < intra->n_lines) {
+        const struct collective_line *line = &intra->lines[first];
+        int n_points = 0;
+        const char *ranks = "";
+        int next = first;
+        for (; next < intra->n_lines && intra->lines[next].operation == line->operation; next++) {
+            const char *comma = next == first ? "" : ", ";
+            ranks = sp_format(grid->arena, "%s%s%lld", ranks, comma, (long long)intra->lines[next].ranks);
+            n_points += intra->lines[next].curve.n_points;
+        }
+        const struct show_curve row = {
+            .path = sp_format(grid->arena, "intra.tables (%s)", collective_names[line->operation]),
+            .what = sp_format(grid->arena, "seconds by bytes, on %s ranks", ranks),
+            .n_points = n_points,
+            .kind = line->curve.kind,
+            .source = line->curve.source,
+            .note = line->curve.note,
+        };
         show_values_curve(grid, &row);
+        first = next;
     }
 }
 
@@ -147,7 +164,7 @@ bool show_hardware(const struct show_request *request, struct show_answer *answe
     show_values_add(&answer->grid, hardware_fields, &hardware, NULL);
     add_gemm_curve(&answer->grid, &hardware.gpu.gemm);
     const struct time_curve *copy = &hardware.gpu.copy;
-    const struct show_curve row = {"gpu.copy", copy->n_points, copy->kind, copy->source, copy->note};
+    const struct show_curve row = {"gpu.copy", "seconds by bytes", copy->n_points, copy->kind, copy->source, copy->note};
     show_values_curve(&answer->grid, &row);
     add_attention_curves(&answer->grid, &hardware.gpu);
     add_collective_lines(&answer->grid, &hardware.intra);
@@ -157,6 +174,11 @@ bool show_hardware(const struct show_request *request, struct show_answer *answe
 bool show_network(const struct show_request *request, struct show_answer *answer, struct sp_error *err)
 {
     struct hardware_spec hardware;
+    if (strcmp(request->name, "ideal") == 0) {
+        return sp_fail(err, SP_ERROR_INPUT,
+                       "\"ideal\" has no figures of its own: it takes rate and latency of the node's network, and shares "
+                       "no link");
+    }
     if (!read_network(request->arena, request->name, &hardware, err)) {
         return false;
     }

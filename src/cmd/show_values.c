@@ -118,7 +118,7 @@ void show_values_curve(struct report_grid *grid, const struct show_curve *curve)
     report_grid_text(grid, VALUE_TEXT, "%d points", curve->n_points);
     report_grid_text(grid, VALUE_EXACT, "%d points", curve->n_points);
     report_grid_text(grid, VALUE_KIND, "%s", sp_figure_kind_names[curve->kind]);
-    report_grid_text(grid, VALUE_HELP, "curve");
+    report_grid_text(grid, VALUE_HELP, "%s", curve->what);
     report_grid_text(grid, VALUE_SOURCE, "%s", curve->source == NULL ? "" : curve->source);
     if (curve->note != NULL) {
         report_grid_text(grid, VALUE_NOTE, "%s", curve->note);

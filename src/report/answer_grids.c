@@ -5,16 +5,6 @@
 static const double GIB = 0x1p30;
 static const double MB = 1e6;
 
-/* "peak_moment" -> "peak moment" */
-static const char *words(struct sp_arena *arena, const char *name)
-{
-    char *text = sp_strdup(arena, name);
-    for (char *at = text; *at != '\0'; at++) {
-        *at = *at == '_' ? ' ' : *at;
-    }
-    return text;
-}
-
 static double largest_of(const double *values, int n_values)
 {
     double largest = 0.0;
@@ -53,24 +43,31 @@ void report_headline(struct sp_arena *arena, const struct answer *answer, struct
     *headline = (struct report_headline){
         .step =
             {
-                sp_quantity_print(arena, estimate->step_time_s, SP_SECONDS),
+                report_step_time(arena, estimate->step_time_s),
                 sp_format(arena, "%s tokens/s/GPU", report_three(arena, estimate->tokens_per_s_per_gpu)),
                 sp_format(arena, "MFU %s %%  HFU %s %%", report_percent(arena, estimate->mfu_frac),
                           report_percent(arena, estimate->hfu_frac)),
-                sp_format(arena, "bound: %s", words(arena, estimate->bound)),
+                sp_format(arena, "bound: %s", report_words(arena, estimate->bound)),
             },
         .memory =
             {
                 sp_format(arena, "%s of %s GiB", gib(arena, estimate->peak_bytes),
                           gib(arena, estimate->capacity_bytes)),
                 fit_text(arena, estimate),
-                sp_format(arena, "peak: %s%s", stage, words(arena, moment_names[estimate->peak_moment])),
+                sp_format(arena, "peak: %s%s", stage, report_words(arena, moment_names[estimate->peak_moment])),
                 "",
             },
     };
 }
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+/* Whole percent: the seconds beside it have the digits. */
+static const char *share_text(struct sp_arena *arena, double frac)
+{
+    enum { PERCENT = 100 };
+    return frac * PERCENT < 0.5 ? "<1" : sp_format(arena, "%.0f", frac * PERCENT);
+}
 
 struct report_grid report_time_grid(struct sp_arena *arena, const struct estimate *estimate)
 {
@@ -88,12 +85,21 @@ struct report_grid report_time_grid(struct sp_arena *arena, const struct estimat
     for (int i = 0; i < (int)N_TIME_ITEMS; i++) {
         if (estimate->time_s[i] > 0.0) {
             report_grid_add(&grid);
-            report_grid_text(&grid, 0, "%s", words(arena, time_names[i]));
+            report_grid_text(&grid, 0, "%s", report_words(arena, time_names[i]));
             report_grid_text(&grid, 1, "%s", report_fixed(arena, estimate->time_s[i] / unit, largest));
-            report_grid_text(&grid, 2, "%s", report_percent(arena, estimate->time_s[i] / estimate->step_time_s));
+            report_grid_text(&grid, 2, "%s", share_text(arena, estimate->time_s[i] / estimate->step_time_s));
         }
     }
     return grid;
+}
+
+/* Three tables share a line: long names are cut. */
+static const char *memory_label(struct sp_arena *arena, enum memory_item item)
+{
+    if (item == MEMORY_COMMUNICATION_BUFFERS) {
+        return "comm buffers";
+    }
+    return item == MEMORY_ATTENTION_BUFFERS ? "attn buffers" : report_words(arena, memory_names[item]);
 }
 
 struct report_grid report_memory_grid(struct sp_arena *arena, const struct estimate *estimate)
@@ -104,9 +110,8 @@ struct report_grid report_memory_grid(struct sp_arena *arena, const struct estim
     report_grid_init(&grid, arena, columns, (int)SP_COUNT_OF(columns));
     for (int i = 0; i < (int)N_MEMORY_ITEMS; i++) {
         if (estimate->memory_bytes[i] > 0.0) {
-            bool is_long = i == (int)MEMORY_COMMUNICATION_BUFFERS; /* three tables share a line */
             report_grid_add(&grid);
-            report_grid_text(&grid, 0, "%s", is_long ? "comm. buffers" : words(arena, memory_names[i]));
+            report_grid_text(&grid, 0, "%s", memory_label(arena, (enum memory_item)i));
             report_grid_text(&grid, 1, "%s", report_fixed(arena, estimate->memory_bytes[i] / GIB, largest));
         }
     }
@@ -114,13 +119,59 @@ struct report_grid report_memory_grid(struct sp_arena *arena, const struct estim
 }
 
 /* A link time of zero hides nothing and shows nothing. */
-static const char *hidden_text(struct sp_arena *arena, const struct communication_row *row)
+static const char *hidden_text(struct sp_arena *arena, double time_s, double exposed_s)
 {
-    if (!(row->time_s > 0.0)) {
+    if (!(time_s > 0.0)) {
         return "-";
     }
     enum { PERCENT = 100 };
-    return sp_format(arena, "%.0f %%", (1.0 - row->exposed_s / row->time_s) * PERCENT);
+    return sp_format(arena, "%.0f %%", (1.0 - exposed_s / time_s) * PERCENT);
+}
+
+static bool is_same_number(double a, double b)
+{
+    return !(a < b) && !(a > b);
+}
+
+/* The row of the recomputation that repeats this forward one, or NULL. */
+static const struct communication_row *repetition_of(const struct estimate *estimate,
+                                                     const struct communication_row *forward)
+{
+    for (int i = 0; i < estimate->n_communications && forward->pass == STEP_FORWARD; i++) {
+        const struct communication_row *row = &estimate->communications[i];
+        if (row->pass == STEP_RECOMPUTE && row->axis == forward->axis &&
+            strcmp(row->operation, forward->operation) == 0 &&
+            is_same_number(row->bytes_per_layer, forward->bytes_per_layer)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+static bool is_repetition(const struct estimate *estimate, const struct communication_row *row)
+{
+    for (int i = 0; i < estimate->n_communications; i++) {
+        if (repetition_of(estimate, &estimate->communications[i]) == row) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_communication(struct report_grid *grid, const struct communication_row *row,
+                              const struct communication_row *repetition)
+{
+    static const char *const passes[] = {
+        [STEP_FORWARD] = "fwd", [STEP_BACKWARD] = "bwd", [STEP_RECOMPUTE] = "rec", [STEP_OPTIMIZER] = "opt"};
+    struct sp_arena *arena = grid->arena;
+    const char *pass = repetition == NULL ? passes[row->pass] : "fwd+rec";
+    double time_s = row->time_s + (repetition == NULL ? 0.0 : repetition->time_s);
+    double exposed_s = row->exposed_s + (repetition == NULL ? 0.0 : repetition->exposed_s);
+    report_grid_add(grid);
+    report_grid_text(grid, 0, "%s %s %s", report_axis_names[row->axis], row->operation, pass);
+    report_grid_text(grid, 1, "%s", report_three(arena, row->bytes_per_layer / MB));
+    report_grid_text(grid, 2, "%s", report_tier_title(row->tier));
+    report_grid_text(grid, 3, "%s", hidden_text(arena, time_s, exposed_s));
 }
 
 struct report_grid report_communication_grid(struct sp_arena *arena, const struct estimate *estimate)
@@ -129,17 +180,16 @@ struct report_grid report_communication_grid(struct sp_arena *arena, const struc
                                                    {.heading = "MB/layer", .is_right = true},
                                                    {.heading = "link"},
                                                    {.heading = "hidden", .is_right = true}};
-    static const char *const passes[] = {
-        [STEP_FORWARD] = "fwd", [STEP_BACKWARD] = "bwd", [STEP_RECOMPUTE] = "rec", [STEP_OPTIMIZER] = "opt"};
+    static const enum axis axes[] = {AXIS_CP, AXIS_TP, AXIS_EP, AXIS_PP, AXIS_DP};
     struct report_grid grid;
     report_grid_init(&grid, arena, columns, (int)SP_COUNT_OF(columns));
-    for (int i = 0; i < estimate->n_communications; i++) {
-        const struct communication_row *row = &estimate->communications[i];
-        report_grid_add(&grid);
-        report_grid_text(&grid, 0, "%s %s %s", report_axis_names[row->axis], row->operation, passes[row->pass]);
-        report_grid_text(&grid, 1, "%s", report_three(arena, row->bytes_per_layer / MB));
-        report_grid_text(&grid, 2, "%s", report_tier_title(row->tier));
-        report_grid_text(&grid, 3, "%s", hidden_text(arena, row));
+    for (size_t axis = 0; axis < SP_COUNT_OF(axes); axis++) {
+        for (int i = 0; i < estimate->n_communications; i++) {
+            const struct communication_row *row = &estimate->communications[i];
+            if (row->axis == axes[axis] && row->bytes_per_layer > 0.0 && !is_repetition(estimate, row)) {
+                add_communication(&grid, row, repetition_of(estimate, row));
+            }
+        }
     }
     return grid;
 }

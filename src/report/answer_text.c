@@ -4,6 +4,15 @@
 
 const char *const report_axis_names[] = {"tp", "sp", "ep", "dp", "pp", NULL}; /* enum axis */
 
+const char *report_words(struct sp_arena *arena, const char *name)
+{
+    char *text = sp_strdup(arena, name);
+    for (char *at = text; *at != '\0'; at++) {
+        *at = *at == '_' ? ' ' : *at;
+    }
+    return text;
+}
+
 const char *report_tier_title(enum tier tier)
 {
     static const char *const titles[] = {[TIER_NONE] = "-",
@@ -121,8 +130,9 @@ const char *report_settings_text(struct sp_arena *arena, const struct question *
     const struct run_spec *run = &question->run;
     struct sp_texts texts = {.arena = arena};
     int64_t micro_batches = run->global_batch / (layout->dp * layout->micro_batch);
-    sp_texts_add(&texts, "global batch %lld (micro-batch %lld, %lld per step)", (long long)run->global_batch,
-                 (long long)layout->micro_batch, (long long)micro_batches);
+    const char *size = layout->micro_batch == 1 ? "" : sp_format(arena, " of %lld", (long long)layout->micro_batch);
+    sp_texts_add(&texts, "batch %lld (%lld micro-batch%s%s)", (long long)run->global_batch, (long long)micro_batches,
+                 micro_batches == 1 ? "" : "es", size);
     sp_texts_add(&texts, "recompute %s", report_recompute_text(arena, layout));
     sp_texts_add(&texts, "zero %d", layout->zero);
     sp_texts_add(&texts, "%s", dtype_names[layout->precision]);

@@ -5,6 +5,8 @@
 #include <string.h>
 
 static const double GIB = 0x1p30;
+/* A smaller share of the step is what rounding leaves of zero. */
+static const double ROUNDING = 1e-14;
 
 /* What the sections share. */
 struct view {
@@ -67,7 +69,7 @@ static void add_throughput(const struct view *view, struct report_grid *grid)
     struct sp_arena *arena = view->arena;
     const struct run_spec *run = &view->question->run;
     const struct estimate *estimate = view->estimate;
-    const char *step = sp_quantity_print(arena, estimate->step_time_s, SP_SECONDS);
+    const char *step = report_step_time(arena, estimate->step_time_s);
     add_figure(grid, "step", step, "the sum of the time items below");
     add_figure(grid, "tokens/s", report_three(arena, estimate->tokens_per_s),
                sp_format(arena, "global batch x seq / step = %lld x %lld / %s", (long long)run->global_batch,
@@ -83,9 +85,9 @@ static void add_efficiency(const struct view *view, struct report_grid *grid)
     const struct estimate *estimate = view->estimate;
     enum dtype precision = view->question->layout.precision;
     const struct sp_figure *peak = peak_of(&view->question->hardware.gpu, precision);
-    const char *convention = view->question->run.counts_full_attention ? "every pair of tokens" : "causal pairs";
+    const char *convention = view->question->run.counts_full_attention ? "all pairs" : "causal pairs";
     add_figure(grid, "model FLOP", report_three(arena, estimate->model_flop),
-               sp_format(arena, "one step on all GPUs: 6 x active parameters a token, attention over %s", convention));
+               sp_format(arena, "6 x active parameters a token plus attention (%s), all GPUs", convention));
     add_figure(grid, "model FLOP/s/GPU", report_three(arena, estimate->model_flop_per_s_per_gpu),
                "model FLOP / step / gpus");
     add_figure(grid, "MFU", sp_format(arena, "%s %%", report_percent(arena, estimate->mfu_frac)),
@@ -184,7 +186,7 @@ static void add_operator(const struct view *view, struct report_grid *grid, cons
     report_grid_add(grid);
     report_grid_text(grid, OPERATOR_NAME, "%s", row->name);
     report_grid_text(grid, OPERATOR_PASS, "%s", step_pass_names[row->pass]);
-    report_grid_text(grid, OPERATOR_COUNT, "%s", report_three(arena, row->count));
+    report_grid_text(grid, OPERATOR_COUNT, "%.10g", row->count);
     report_grid_text(grid, OPERATOR_FLOP, "%s", row->flop > 0.0 ? sp_format(arena, "%.2e", row->flop) : "");
     report_grid_text(grid, OPERATOR_BYTES, "%s", bytes > 0.0 ? sp_quantity_print(arena, bytes, SP_BYTES) : "");
     report_grid_text(grid, OPERATOR_RATE, "%s", rate_text(arena, row));
@@ -209,7 +211,7 @@ static void print_time_item(const struct view *view, enum time_item item)
     double sum_s = 0.0;
     for (int i = 0; i < estimate->n_operators; i++) {
         const struct operator_row *row = &estimate->operators[i];
-        if (row->item == item && row->count * row->time_s > 0.0) {
+        if (row->item == item && row->count * row->time_s > ROUNDING * estimate->step_time_s) {
             add_operator(view, &grid, row, before);
             sum_s += row->count * row->time_s;
             before = row;
@@ -218,8 +220,9 @@ static void print_time_item(const struct view *view, enum time_item item)
     if (grid.n_rows == 0) {
         return;
     }
-    const char *unit = report_three(view->arena, sum_s);
-    print_heading(view, sp_format(view->arena, "time: %s %s s, the sum of", time_names[item], unit));
+    const char *sum = report_three(view->arena, sum_s);
+    print_heading(view, sp_format(view->arena, "time: %s %s s, the sum of",
+                                  report_words(view->arena, time_names[item]), sum));
     report_grid_print(view->style, &grid);
     end_section(view);
 }
@@ -239,29 +242,47 @@ static void print_stage(const struct view *view)
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-static void print_memory_item(const struct view *view, enum memory_item item)
+enum { TENSOR_ITEM, TENSOR_SUM, TENSOR_NAME, TENSOR_SIZE, TENSOR_FORMULA, N_TENSOR_COLUMNS };
+
+/* The item and its sum stand in the first of its rows. */
+static void add_memory_item(const struct view *view, struct report_grid *grid, enum memory_item item)
 {
-    static const struct report_column columns[] = {
-        {.heading = "tensor"}, {.heading = "GiB", .is_right = true}, {.heading = "formula", .is_note = true}};
     const struct estimate *estimate = view->estimate;
-    struct report_grid grid;
-    report_grid_init(&grid, view->arena, columns, (int)SP_COUNT_OF(columns));
-    double sum_bytes = 0.0;
+    bool is_first = true;
     for (int i = 0; i < estimate->n_tensors; i++) {
         const struct tensor_row *row = &estimate->tensors[i];
-        if (row->item == item && row->bytes > 0.0) {
-            report_grid_add(&grid);
-            report_grid_text(&grid, 0, "%s", row->name);
-            report_grid_text(&grid, 1, "%s", report_three(view->arena, row->bytes / GIB));
-            report_grid_text(&grid, 2, "%s", row->formula == NULL ? "" : row->formula);
-            sum_bytes += row->bytes;
+        if (row->item != item || !(row->bytes > 0.0)) {
+            continue;
         }
+        report_grid_add(grid);
+        if (is_first) {
+            report_grid_text(grid, TENSOR_ITEM, "%s", report_words(view->arena, memory_names[item]));
+            report_grid_text(grid, TENSOR_SUM, "%s", report_three(view->arena, estimate->memory_bytes[item] / GIB));
+        }
+        report_grid_text(grid, TENSOR_NAME, "%s", row->name);
+        report_grid_text(grid, TENSOR_SIZE, "%s", report_three(view->arena, row->bytes / GIB));
+        report_grid_text(grid, TENSOR_FORMULA, "%s", row->formula == NULL ? "" : row->formula);
+        is_first = false;
     }
-    if (grid.n_rows == 0) {
-        return;
+}
+
+static void print_memory(const struct view *view)
+{
+    static const struct report_column columns[N_TENSOR_COLUMNS] = {
+        [TENSOR_ITEM] = {.heading = "memory"},
+        [TENSOR_SUM] = {.heading = "GiB", .is_right = true},
+        [TENSOR_NAME] = {.heading = "sum of"},
+        [TENSOR_SIZE] = {.heading = "GiB", .is_right = true},
+        [TENSOR_FORMULA] = {.heading = "formula", .is_note = true},
+    };
+    struct report_grid grid;
+    report_grid_init(&grid, view->arena, columns, N_TENSOR_COLUMNS);
+    for (int item = 0; item < (int)N_MEMORY_ITEMS; item++) {
+        add_memory_item(view, &grid, (enum memory_item)item);
     }
-    const char *sum = report_three(view->arena, sum_bytes / GIB);
-    print_heading(view, sp_format(view->arena, "memory: %s %s GiB, the sum of", memory_names[item], sum));
+    const struct estimate *estimate = view->estimate;
+    print_heading(view, sp_format(view->arena, "memory at its peak: stage %lld, %s",
+                                  (long long)(estimate->peak_stage + 1), moment_names[estimate->peak_moment]));
     report_grid_print(view->style, &grid);
     end_section(view);
 }
@@ -314,7 +335,8 @@ static void print_communication(const struct view *view)
         report_grid_text(&grid, column++, "%s", sp_quantity_print(arena, row->bytes_per_step, SP_BYTES));
         report_grid_text(&grid, column++, "%s", report_tier_title(row->tier));
         report_grid_text(&grid, column++, "%s", report_three(arena, row->time_s));
-        report_grid_text(&grid, column++, "%s", report_three(arena, row->exposed_s));
+        bool is_hidden = row->exposed_s <= ROUNDING * view->estimate->step_time_s;
+        report_grid_text(&grid, column++, "%s", is_hidden ? "0" : report_three(arena, row->exposed_s));
     }
     if (grid.n_rows > 0) {
         print_heading(view, "sent by the busiest GPU, for one micro-batch and in a step");
@@ -334,9 +356,7 @@ void report_explain(const struct report_style *style, struct sp_arena *arena, co
     }
     print_communication(&view);
     print_moments(&view);
-    for (int item = 0; item < (int)N_MEMORY_ITEMS; item++) {
-        print_memory_item(&view, (enum memory_item)item);
-    }
+    print_memory(&view);
     const char *where = sp_format(arena, "equations: docs/model.md; figures of the hardware: seqplan show hardware %s --source",
                                   view.question->hardware.name);
     report_wrap(style->file, 0, "", where);

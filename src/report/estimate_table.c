@@ -85,7 +85,7 @@ static void print_tables(const struct report_style *style, struct sp_arena *aren
     for (int i = 0; i < N_BLOCKS; i++) {
         width += report_grid_width(&grids[i]) + BLOCK_GAP;
     }
-    if (estimate->n_communications == 0) {
+    if (grids[N_BLOCKS - 1].n_rows == 0) {
         print_blocks(style, grids, N_BLOCKS - 1);
     } else if (width <= REPORT_COLUMNS) {
         print_blocks(style, grids, N_BLOCKS);
@@ -122,7 +122,7 @@ void report_estimate_table(const struct report_style *style, struct sp_arena *ar
     const struct question *question = answer->question;
     print_bold(style, report_title_text(arena, question));
     (void)fputc('\n', style->file);
-    report_wrap(style->file, 0, "", report_degrees_text(arena, question));
+    (void)fprintf(style->file, "%s\n", report_degrees_text(arena, question));
     report_wrap(style->file, 0, "", report_settings_text(arena, question));
     (void)fputc('\n', style->file);
     print_headline(style, arena, answer);

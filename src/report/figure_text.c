@@ -35,11 +35,18 @@ const char *report_three(struct sp_arena *arena, double value)
 const char *report_fixed(struct sp_arena *arena, double value, double largest)
 {
     int decimals = three_decimals(largest);
+    decimals = decimals < 1 ? 1 : decimals; /* else a small item of a large sum would be "<1" */
     double smallest = pow(10.0, -decimals);
     if (value > 0.0 && value < smallest / 2.0) {
         return sp_format(arena, "<%.*f", decimals, smallest);
     }
     return sp_format(arena, "%.*f", decimals, value);
+}
+
+const char *report_step_time(struct sp_arena *arena, double seconds)
+{
+    return seconds < 1.0 ? sp_quantity_print(arena, seconds, SP_SECONDS)
+                         : sp_format(arena, "%s s", report_three(arena, seconds));
 }
 
 const char *report_percent(struct sp_arena *arena, double frac)
@@ -67,7 +74,8 @@ int report_text_width(const char *text)
 void report_wrap(FILE *file, int indent, const char *label, const char *text)
 {
     int left = indent + report_text_width(label) + (label[0] == '\0' ? 0 : 1);
-    (void)fprintf(file, "%*s%s%s", indent, "", label, label[0] == '\0' ? "" : " ");
+    bool has_gap = label[0] != '\0' && text[0] != '\0';
+    (void)fprintf(file, "%*s%s%s", indent, "", label, has_gap ? " " : "");
     int column = left;
     while (*text != '\0') {
         size_t length = strcspn(text, " ");

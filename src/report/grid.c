@@ -92,17 +92,28 @@ static int column_width(const struct report_grid *grid, int column)
     return width;
 }
 
-/* Not a column of a table. */
-static bool is_below(const struct report_column *column)
+/* A column without a single text says nothing. */
+static bool is_empty(const struct report_grid *grid, int column)
 {
-    return column->is_note || column->is_hidden;
+    for (int row = 0; row < grid->n_rows; row++) {
+        if (text_at(grid, row, column)[0] != '\0') {
+            return false;
+        }
+    }
+    return grid->n_rows > 0;
+}
+
+/* Columns that stand side by side in a table. */
+static bool is_shown(const struct report_grid *grid, int column)
+{
+    return !grid->columns[column].is_note && !grid->columns[column].is_hidden && !is_empty(grid, column);
 }
 
 int report_grid_width(const struct report_grid *grid)
 {
     int width = -GAP;
     for (int i = 0; i < grid->n_columns; i++) {
-        width += is_below(&grid->columns[i]) ? 0 : GAP + column_width(grid, i);
+        width += is_shown(grid, i) ? GAP + column_width(grid, i) : 0;
     }
     return width < 0 ? 0 : width;
 }
@@ -125,16 +136,17 @@ static char *put_padded(char *at, const char *text, int width, bool is_right)
     return at;
 }
 
+/* Widths are -1 for columns that are not shown. */
 static const char *grid_line(const struct report_grid *grid, int row, const int *widths)
 {
     size_t size = 1;
     for (int i = 0; i < grid->n_columns; i++) {
-        size += GAP + (size_t)widths[i] + strlen(text_at(grid, row, i));
+        size += widths[i] < 0 ? 0 : GAP + (size_t)widths[i] + strlen(text_at(grid, row, i));
     }
     char *line = sp_arena_alloc(grid->arena, size);
     char *at = line;
     for (int i = 0; i < grid->n_columns; i++) {
-        if (is_below(&grid->columns[i])) {
+        if (widths[i] < 0) {
             continue;
         }
         if (at != line) {
@@ -147,17 +159,31 @@ static const char *grid_line(const struct report_grid *grid, int row, const int 
     return line;
 }
 
-const char **report_grid_lines(const struct report_grid *grid)
+/* -1 for what is not shown. Returns the last column that is. */
+static int measure(const struct report_grid *grid, int *widths)
 {
-    int widths[MAX_GRID_COLUMNS];
+    int last = 0;
     for (int i = 0; i < grid->n_columns; i++) {
-        widths[i] = column_width(grid, i);
+        widths[i] = is_shown(grid, i) ? column_width(grid, i) : -1;
+        last = widths[i] < 0 ? last : i;
     }
+    return last;
+}
+
+static const char **all_lines(const struct report_grid *grid, const int *widths)
+{
     const char **lines = sp_arena_array(grid->arena, (size_t)grid->n_rows + 1, sizeof(*lines));
     for (int row = -1; row < grid->n_rows; row++) {
         lines[row + 1] = grid_line(grid, row, widths);
     }
     return lines;
+}
+
+const char **report_grid_lines(const struct report_grid *grid)
+{
+    int widths[MAX_GRID_COLUMNS];
+    (void)measure(grid, widths);
+    return all_lines(grid, widths);
 }
 
 static void print_notes(const struct report_grid *grid, int row, FILE *file)
@@ -166,7 +192,8 @@ static void print_notes(const struct report_grid *grid, int row, FILE *file)
     for (int i = 0; i < grid->n_columns; i++) {
         bool is_printed = grid->columns[i].is_note && !grid->columns[i].is_hidden;
         if (is_printed && text_at(grid, row, i)[0] != '\0') {
-            report_wrap(file, NOTE_INDENT, grid->columns[i].heading, text_at(grid, row, i));
+            const char *label = grid->columns[i].has_no_label ? "" : grid->columns[i].heading;
+            report_wrap(file, NOTE_INDENT, label, text_at(grid, row, i));
         }
     }
 }
@@ -181,14 +208,29 @@ static int trimmed_length(const char *line)
     return (int)length;
 }
 
+/* Where the table is too wide, its last column breaks into lines. */
 static void print_table(const struct report_style *style, const struct report_grid *grid)
 {
-    const char **lines = report_grid_lines(grid);
-    (void)fprintf(style->file, "  %s%.*s%s\n", report_color(style, REPORT_BOLD), trimmed_length(lines[0]), lines[0],
-                  report_color(style, REPORT_PLAIN));
-    for (int row = 0; row < grid->n_rows; row++) {
-        (void)fprintf(style->file, "  %.*s\n", trimmed_length(lines[row + 1]), lines[row + 1]);
-        print_notes(grid, row, style->file);
+    enum { INDENT = 2, LEAST_WRAPPED = 20 };
+    int widths[MAX_GRID_COLUMNS];
+    int last = measure(grid, widths);
+    int left = INDENT + report_grid_width(grid) - widths[last];
+    bool is_wrapped = left + widths[last] > REPORT_COLUMNS && left + LEAST_WRAPPED <= REPORT_COLUMNS &&
+                      !grid->columns[last].is_right;
+    widths[last] = is_wrapped ? -1 : widths[last];
+    const char **lines = all_lines(grid, widths);
+    for (int row = -1; row < grid->n_rows; row++) {
+        (void)fputs(row < 0 ? report_color(style, REPORT_BOLD) : "", style->file);
+        if (is_wrapped) {
+            const char *label = sp_format(grid->arena, "%s ", lines[row + 1]);
+            report_wrap(style->file, INDENT, label, text_at(grid, row, last));
+        } else {
+            (void)fprintf(style->file, "%*s%.*s\n", INDENT, "", trimmed_length(lines[row + 1]), lines[row + 1]);
+        }
+        (void)fputs(row < 0 ? report_color(style, REPORT_PLAIN) : "", style->file);
+        if (row >= 0) {
+            print_notes(grid, row, style->file);
+        }
     }
 }
 
@@ -203,11 +245,16 @@ static void print_markdown_cell(const char *text, FILE *file)
     }
 }
 
+static bool is_left_out(const struct report_grid *grid, int column)
+{
+    return grid->columns[column].is_hidden || is_empty(grid, column);
+}
+
 static void print_markdown(const struct report_style *style, const struct report_grid *grid)
 {
     for (int row = -1; row < grid->n_rows; row++) {
         for (int i = 0; i < grid->n_columns; i++) {
-            if (!grid->columns[i].is_hidden) {
+            if (!is_left_out(grid, i)) {
                 (void)fputs("| ", style->file);
                 print_markdown_cell(text_at(grid, row, i), style->file);
                 (void)fputc(' ', style->file);
@@ -216,7 +263,7 @@ static void print_markdown(const struct report_style *style, const struct report
         (void)fputs("|\n", style->file);
         for (int i = 0; i < grid->n_columns && row < 0; i++) {
             const char *rule = grid->columns[i].is_right ? "| ---: " : "| --- ";
-            (void)fputs(grid->columns[i].is_hidden ? "" : rule, style->file);
+            (void)fputs(is_left_out(grid, i) ? "" : rule, style->file);
         }
         (void)fputs(row < 0 ? "|\n" : "", style->file);
     }

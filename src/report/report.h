@@ -57,6 +57,7 @@ const char *report_settings_text(struct sp_arena *arena, const struct question *
 const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run);          /* "causal", "window:4096" */
 const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout);
 const char *report_title_text(struct sp_arena *arena, const struct question *question);    /* "llama-3.1-8b, 128K tokens, ..." */
+const char *report_words(struct sp_arena *arena, const char *name); /* "tp_exposed" as "tp exposed" */
 const char *report_tier_title(enum tier tier); /* "NVLink": a tier as tables print it */
 /* The headline as parts, to be aligned or joined: step time, tokens/s per GPU, MFU and HFU, what bounds it. */
 enum { REPORT_HEADLINE_PARTS = 4 };
@@ -66,7 +67,8 @@ struct report_headline {
 };
 void report_headline(struct sp_arena *arena, const struct answer *answer, struct report_headline *headline);
 
-/* The three tables of an answer (answer_grids.c). Rows of no size are left out. */
+/* The three tables of an answer (answer_grids.c). Rows of no size are left out; communication that recomputation repeats
+ * stands in the row of its forward pass. */
 struct report_grid report_time_grid(struct sp_arena *arena, const struct estimate *estimate);
 struct report_grid report_memory_grid(struct sp_arena *arena, const struct estimate *estimate);
 struct report_grid report_communication_grid(struct sp_arena *arena, const struct estimate *estimate);
@@ -111,6 +113,7 @@ struct report_column {
     const char *key;     /* of JSON and CSV; NULL: not in them */
     bool is_right;       /* figures stand right-aligned */
     bool is_note;        /* in a table: on lines of its own below the row, wrapped; in Markdown a column like the others */
+    bool has_no_label;   /* of notes: the heading does not stand before them */
     bool is_hidden;      /* in neither of them: only in JSON and CSV */
 };
 
@@ -119,7 +122,7 @@ struct report_cell {
     const struct sp_json *value; /* for JSON and CSV; NULL: the text */
 };
 
-/* A table of text under construction. */
+/* A table of text under construction. Tables and Markdown leave out columns that are empty in every row. */
 struct report_grid {
     struct sp_arena *arena;
     const struct report_column *columns;
@@ -192,10 +195,12 @@ void report_csv_write(struct sp_arena *arena, const struct sp_json *const *objec
 
 /* Three significant digits without exponent: "0.0123", "12.3", "1230"; from 1e9 on "1.23e+09". Copied into arena. */
 const char *report_three(struct sp_arena *arena, double value);
-/* With the decimals that give `largest` three significant digits, so that a column aligns; what would round to nothing
- * is "<0.1". Copied into arena. */
+/* With the decimals that give `largest` three significant digits, at least one, so that a column aligns; what would
+ * round to nothing is "<0.1". Copied into arena. */
 const char *report_fixed(struct sp_arena *arena, double value, double largest);
 const char *report_percent(struct sp_arena *arena, double frac); /* "41.2": without the sign */
+/* Step times, never in minutes or hours: "0.0123 s" is "12.3 ms", 3600 s is "3600 s". Copied into arena. */
+const char *report_step_time(struct sp_arena *arena, double seconds);
 /* Characters on a terminal, one per code point. */
 int report_text_width(const char *text);
 /* `label` once, then the text broken at spaces, every line indented to the label's end plus one. */

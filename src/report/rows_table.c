@@ -229,10 +229,10 @@ static const char *best_text(const struct view *view)
     }
     const char *name = row_name(view, best);
     if (fits) {
-        return sp_format(view->arena, "fastest that fits: %s, %s tokens/s/GPU", name,
+        return sp_format(view->arena, "fastest that fits: %s (%s tokens/s/GPU)", name,
                          report_three(view->arena, number_at(view->rows, best, "tokens_per_s_per_gpu")));
     }
-    return sp_format(view->arena, "none fits; nearest: %s, peak %s of %s GiB", name,
+    return sp_format(view->arena, "none fits; nearest: %s (peak %s of %s GiB)", name,
                      report_three(view->arena, number_at(view->rows, best, "peak_bytes") / 0x1p30),
                      report_three(view->arena, number_at(view->rows, best, "capacity_bytes") / 0x1p30));
 }
@@ -312,13 +312,46 @@ static void print_rows(const struct view *view)
 
 /* ---- remarks ---------------------------------------------------------------------------------------------------- */
 
-/* Every text once, whichever rows have it. */
+static bool has_text(const struct sp_json *list, const char *text)
+{
+    for (const struct sp_json *own = list == NULL ? NULL : list->first; own != NULL; own = own->next) {
+        if (strcmp(own->string, text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "sp 8: ..." when the text is of some rows only. */
+static const char *with_rows(const struct view *view, const char *path, const char *text)
+{
+    int n_priced = 0;
+    int n_having = 0;
+    int having = 0;
+    for (int row = 0; row < view->rows->n_rows; row++) {
+        n_priced += error_of(view->rows, row) == NULL ? 1 : 0;
+        if (has_text(report_tree_at(view->rows->rows[row].answer, path), text)) {
+            n_having++;
+            having = row;
+        }
+    }
+    if (n_having == n_priced) {
+        return text;
+    }
+    return n_having == 1 ? sp_format(view->arena, "%s: %s", row_name(view, having), text)
+                         : sp_format(view->arena, "%d of %d rows: %s", n_having, n_priced, text);
+}
+
+/* Every text once, whichever rows have it. What does not fit has its column already. */
 static void collect_texts(const struct view *view, const char *path, struct sp_texts *texts)
 {
+    static const char in_column[] = "does not fit";
     for (int row = 0; row < view->rows->n_rows; row++) {
         const struct sp_json *list = report_tree_at(view->rows->rows[row].answer, path);
         for (const struct sp_json *text = list == NULL ? NULL : list->first; text != NULL; text = text->next) {
-            sp_texts_add(texts, "%s", text->string);
+            if (strncmp(text->string, in_column, strlen(in_column)) != 0) {
+                sp_texts_add(texts, "%s", text->string);
+            }
         }
     }
 }
@@ -344,7 +377,7 @@ static void print_remarks(const struct view *view)
         (void)fputc('\n', view->style->file);
     }
     for (size_t i = 0; i < warnings.count && i < MAX_REMARKS; i++) {
-        print_remark(view, "warning", warnings.items[i]);
+        print_remark(view, "warning", with_rows(view, "warnings", warnings.items[i]));
     }
     if (warnings.count > MAX_REMARKS) {
         size_t n_more = warnings.count - MAX_REMARKS;

@@ -74,6 +74,25 @@ static void text_that_just_fits_is_not_cut(void **state)
     struct sp_error err = {0};
     sp_fail(&err, SP_ERROR_INPUT, "%s", text);
     assert_string_equal(err.text, text);
+    sp_error_prefix(&err, "%s", ""); /* two more */
+    assert_string_equal(err.text + SP_ERROR_TEXT - 5, "y...");
+}
+
+static void text_one_too_long_is_cut(void **state)
+{
+    (void)state;
+    char text[SP_ERROR_TEXT + 1];
+    memset(text, 'w', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    struct sp_error err = {0};
+    sp_fail(&err, SP_ERROR_INPUT, "%s", text);
+    assert_int_equal(strlen(err.text), SP_ERROR_TEXT - 1);
+    assert_string_equal(err.text + SP_ERROR_TEXT - 5, "w...");
+
+    sp_fail(&err, SP_ERROR_INPUT, "%s", text + 3); /* with a prefix of three, as long again */
+    sp_error_prefix(&err, "a");
+    assert_int_equal(strlen(err.text), SP_ERROR_TEXT - 1);
+    assert_string_equal(err.text + SP_ERROR_TEXT - 5, "w...");
 }
 
 static void cutting_leaves_no_half_character(void **state)
@@ -150,12 +169,12 @@ static void prefixes_stack_from_the_outside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fail_sets_kind_and_text),          cmocka_unit_test(kinds_are_exit_codes),
-        cmocka_unit_test(line_breaks_become_spaces),        cmocka_unit_test(the_old_text_may_be_an_argument),
-        cmocka_unit_test(long_texts_are_cut_with_dots),     cmocka_unit_test(text_that_just_fits_is_not_cut),
-        cmocka_unit_test(cutting_leaves_no_half_character), cmocka_unit_test(broken_rules_are_joined),
-        cmocka_unit_test(a_rule_replaces_other_errors),     cmocka_unit_test(joined_rules_are_cut_too),
-        cmocka_unit_test(prefixes_stack_from_the_outside),
+        cmocka_unit_test(fail_sets_kind_and_text),      cmocka_unit_test(kinds_are_exit_codes),
+        cmocka_unit_test(line_breaks_become_spaces),    cmocka_unit_test(the_old_text_may_be_an_argument),
+        cmocka_unit_test(long_texts_are_cut_with_dots), cmocka_unit_test(text_that_just_fits_is_not_cut),
+        cmocka_unit_test(text_one_too_long_is_cut),     cmocka_unit_test(cutting_leaves_no_half_character),
+        cmocka_unit_test(broken_rules_are_joined),      cmocka_unit_test(a_rule_replaces_other_errors),
+        cmocka_unit_test(joined_rules_are_cut_too),     cmocka_unit_test(prefixes_stack_from_the_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

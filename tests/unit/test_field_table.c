@@ -178,6 +178,28 @@ static void absent_keys_leave_the_object_alone(void **state)
     sp_arena_close(arena);
 }
 
+static void bounds_are_within(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"gpus\": 0, \"weight\": 5.5, \"loss_chunk\": 128, \"share\": 0, \"offset\": 0}",
+        "{\"gpus\": 17, \"weight\": -1e300, \"loss_chunk\": \"8G\", \"share\": 1, \"offset\": 9007199254740992}",
+        "{\"gpu\": {\"name\": \"\", \"sm_count\": 1, \"hbm_bandwidth\": {\"value\": \"1GB/s\", \"kind\": \"fitted\", "
+        "\"source\": \"s\"}, \"link\": {\"kind\": \"pcie\", \"latency\": \"1ns\"}, \"memory\": \"0B\"}}",
+        "{\"gpu\": {\"name\": \"\", \"sm_count\": 1024, \"hbm_bandwidth\": {\"value\": \"100TB/s\", \"kind\": "
+        "\"derived\", \"source\": \"s\"}, \"link\": {\"kind\": \"pcie\", \"latency\": \"1ms\"}, \"memory\": \"9PB\"}}",
+    };
+    struct sp_arena *arena = sp_arena_open();
+    for (size_t i = 0; i < SP_COUNT_OF(texts); i++) {
+        struct node node = {0};
+        struct sp_error err = {0};
+        if (!decode(arena, texts[i], &node, &err)) {
+            fail_msg("%s", err.text);
+        }
+    }
+    sp_arena_close(arena);
+}
+
 /* Rows are wrapped in a gpu that is complete but for "#". */
 #define IN_NODE "{#}"
 #define IN_GPU                                                                                                         \
@@ -348,6 +370,29 @@ static void fields_are_set_by_path(void **state)
     sp_arena_close(arena);
 }
 
+static void plain_numbers_may_be_negative(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    static const struct {
+        const char *text;
+        double value;
+    } rows[] = {{"-0.5", -0.5}, {"-9.75", -9.75}, {"0.5", 0.5}, {"-1e300", -1e300}};
+    for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
+        struct node node = {0};
+        struct sp_error err = {0};
+        assert_true(sp_fields_set(node_fields, arena, "weight", rows[i].text, &node, &err));
+        assert_close(node.weight, rows[i].value, 0.0);
+    }
+    struct node node = {.offset = 8317};
+    struct sp_error err = {0};
+    assert_true(sp_fields_set(node_fields, arena, "offset", "-0", &node, &err));
+    assert_int_equal(node.offset, 0);
+    assert_true(sp_fields_set(node_fields, arena, "offset", "-9", &node, &err));
+    assert_int_equal(node.offset, -9);
+    sp_arena_close(arena);
+}
+
 static void booleans_take_words(void **state)
 {
     (void)state;
@@ -476,10 +521,16 @@ static void figure_kinds_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_is_decoded),           cmocka_unit_test(absent_keys_leave_the_object_alone),
-        cmocka_unit_test(bad_files_are_refused_with_path), cmocka_unit_test(long_values_are_shortened_in_errors),
-        cmocka_unit_test(fields_are_set_by_path),          cmocka_unit_test(booleans_take_words),
-        cmocka_unit_test(bad_settings_are_refused),        cmocka_unit_test(every_row_is_visited_depth_first),
+        cmocka_unit_test(every_type_is_decoded),
+        cmocka_unit_test(absent_keys_leave_the_object_alone),
+        cmocka_unit_test(bounds_are_within),
+        cmocka_unit_test(bad_files_are_refused_with_path),
+        cmocka_unit_test(long_values_are_shortened_in_errors),
+        cmocka_unit_test(fields_are_set_by_path),
+        cmocka_unit_test(plain_numbers_may_be_negative),
+        cmocka_unit_test(booleans_take_words),
+        cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(every_row_is_visited_depth_first),
         cmocka_unit_test(figure_kinds_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,6 +89,8 @@ static void good_texts_are_taken(void **state)
         {"\"\"", "", 0.0},
         {"\"a\\\"b\\\\c\\/d\\b\\f\\n\\r\\t\"", "a\"b\\c/d\b\f\n\r\t", 0.0},
         {"\"\\u00b5s \\u20AC \\ud83d\\uDE80\"", "µs € 🚀", 0.0},
+        {"\"\\udbff\\udfff\\ud800\\udc00\"", "\xf4\x8f\xbf\xbf\xf0\x90\x80\x80", 0.0}, /* the ends of the range */
+        {"\"\\u00aF\\u00Fa\\u0A9f\"", "¯ú\xe0\xaa\x9f", 0.0},
         {"\"µs € 🚀 \x7f\"", "µs € 🚀 \x7f", 0.0},
         {"\xef\xbb\xbf\"after a byte order mark\"", "after a byte order mark", 0.0},
     };
@@ -169,6 +171,8 @@ static void bad_texts_are_refused_with_their_place(void **state)
         {"[\"\\ud83d\"]", "first half of a surrogate pair without the second"},
         {"[\"\\ud83dx\"]", "first half of a surrogate pair without the second"},
         {"[\"\\ud83d\\u0041\"]", "first half of a surrogate pair without the second"},
+        {"[\"\\ud83dxude80\"]", "first half of a surrogate pair without the second"},
+        {"[\"\\ud83d\\nde80\"]", "first half of a surrogate pair without the second"},
         {"[\"\\ude80\"]", "second half of a surrogate pair without the first"},
         {"[\"\xff\"]", "column 3: invalid UTF-8 inside a string"},
         {"[\"\xc0\x80\"]", "invalid UTF-8 inside a string"},
@@ -193,6 +197,19 @@ static void bad_texts_are_refused_with_their_place(void **state)
         assert_int_equal(err.kind, SP_ERROR_INPUT);
         assert_error_contains(&err, rows[i].expected);
         assert_memory_equal(err.text, "models/odd.json: line ", 22);
+    }
+    sp_arena_close(arena);
+}
+
+static void only_a_bad_start_looks_like_a_link(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"[1, x]", "{\"a\": b}", "\"open", " x", "[1] x"};
+    struct sp_arena *arena = sp_arena_open();
+    for (size_t i = 0; i < SP_COUNT_OF(texts); i++) {
+        struct sp_error err = {0};
+        assert_null(sp_json_parse(arena, "a.json", texts[i], &err));
+        assert_null(strstr(err.text, "link"));
     }
     sp_arena_close(arena);
 }
@@ -464,6 +481,7 @@ int main(void)
         cmocka_unit_test(members_are_found_by_exact_name),
         cmocka_unit_test(good_texts_are_taken),
         cmocka_unit_test(bad_texts_are_refused_with_their_place),
+        cmocka_unit_test(only_a_bad_start_looks_like_a_link),
         cmocka_unit_test(duplicate_keys_are_refused_with_their_path),
         cmocka_unit_test(nesting_is_limited_to_200),
         cmocka_unit_test(integers_are_told_from_other_numbers),

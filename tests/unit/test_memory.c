@@ -26,11 +26,6 @@ static void megatron_peak_equals_measured(void **state)
         struct estimate estimate;
         estimate_from(arena, sp_format(arena, "model=llama-3.1-70b set=model.num_hidden_layers=12 hardware=dgx-b200 gpus=8 seq=4096 "
                                               "recompute=none zero=1 framework=megatron %s", rows[i].settings), &estimate);
-        print_message("%s: %.1f MiB, measured %.1f, %+.3f %%, %d %s\n", rows[i].settings, estimate.peak_allocated_bytes / MIB, rows[i].measured_mib,
-                      100 * (estimate.peak_allocated_bytes / MIB / rows[i].measured_mib - 1), (int)estimate.peak_stage, moment_names[estimate.peak_moment]);
-        print_message("   step %.4f\n", estimate.step_time_s);
-        for (int t = 0; t < N_TIME_ITEMS; t++) { if (estimate.time_s[t] > 0) print_message("   %s %.4f", time_names[t], estimate.time_s[t]); }
-        print_message("\n");
         assert_close(estimate.peak_allocated_bytes / MIB, rows[i].measured_mib, 0.002);
     }
     sp_arena_close(arena);

@@ -245,11 +245,14 @@ static void lists_may_hold_something_before(void **state)
     (void)state;
     struct call call;
     open_call(&call, "--set new=1 --set new=2");
-    sp_texts_add(&call.request.sets, "from a file");
+    for (int i = 0; i < 8; i++) { /* as many as there is room for */
+        sp_texts_add(&call.request.sets, "from a file, line %d", i);
+    }
     assert_true(sp_options_parse(options, call.argc, call.argv, &call.request, &call.positional, &call.err));
-    assert_int_equal(call.request.sets.count, 3);
-    assert_string_equal(call.request.sets.items[0], "from a file");
-    assert_string_equal(call.request.sets.items[2], "new=2");
+    assert_int_equal(call.request.sets.count, 10);
+    assert_string_equal(call.request.sets.items[0], "from a file, line 0");
+    assert_string_equal(call.request.sets.items[7], "from a file, line 7");
+    assert_string_equal(call.request.sets.items[9], "new=2");
     close_call(&call);
 }
 
@@ -427,6 +430,13 @@ static void help_lines_are_at_most_100_columns(void **state)
          .help = "words and words and words and words and words and words and words and words and words and words and "
                  "words and words and words and words and words and words and words and words and words and words"},
         {.name = "b", .type = SP_OPTION_FLAG},
+        /* the text starts after 11 columns: 89 more fit, 90 do not */
+        {.name = "c",
+         .type = SP_OPTION_FLAG,
+         .help = "fits 5678 123456789 123456789 123456789 123456789 123456789 123456789 123456789 xxxxxend1"},
+        {.name = "d",
+         .type = SP_OPTION_FLAG,
+         .help = "long 5678 123456789 123456789 123456789 123456789 123456789 123456789 123456789 xxxxxxend2"},
         {.name = NULL},
     };
     char *text = NULL;
@@ -440,7 +450,9 @@ static void help_lines_are_at_most_100_columns(void **state)
         size_t length = strcspn(line, "\n");
         longest = length > longest ? length : longest;
     }
-    assert_in_range(longest, 91, 100);
+    assert_int_equal(longest, 100);
+    assert_non_null(strstr(text, " xxxxxend1\n"));
+    assert_non_null(strstr(text, "\n           xxxxxxend2\n"));
     assert_non_null(strstr(text, "(one of none, ulysses, ring, zigzag)"));
     free(text);
 }

@@ -53,7 +53,11 @@ static void nearest_name_is_found(void **state)
         {"rnig", "ring"},       /* and fits into a limit of one */
         {"rxxg", NULL},         /* two changed, limit one */
         {"ringg", "ring"},      /* one too many */
-        {"ZIGZAG", "zigzag"},   /* case is free */
+        {"rign", "ring"},
+        {"gnir", NULL}, /* neighbours must swap, not just occur */
+        {"rinh", "ring"},
+        {"rimh", NULL},
+        {"ZIGZAG", "zigzag"}, /* case is free */
         {"stripd", "striped"},
         {"us", "usp"}, /* at least one change is allowed */
         {"doublering", "double-ring"},
