@@ -112,7 +112,7 @@ $(foreach v,$(VARIANTS),$(eval $(call VARIANT_RULES,$v)))
 
 # ---- everyday targets ----------------------------------------------------------------------------------------------
 
-.PHONY: all help demo check check-asan coverage lint format format-check bench fuzz fuzz-long bless install \
+.PHONY: all help demo check check-asan coverage lint format format-check bench validate fuzz fuzz-long bless install \
 	uninstall clean setup deps FORCE
 all: $(BIN_release) $(DEVICE) ## build/seqplan, and build/seqplan-device where nvcc is found (default)
 
@@ -125,6 +125,7 @@ SETUP_check := check
 SETUP_check-asan := check
 SETUP_bless := check
 SETUP_bench := check
+SETUP_validate := check
 SETUP_coverage := coverage
 SETUP_lint := lint
 SETUP_format := lint
@@ -179,6 +180,15 @@ build/release/bench/%: build/release/tests/bench/%.o $(SUPPORT_SRC:%.c=build/rel
 
 bench: $(BENCHES) ## time the program (tests/bench), kept apart from the tests
 	@for b in $(BENCHES); do $$b || exit; done
+
+build/release/validation/run_validation: build/release/tests/validation/run_validation.o $(SUPPORT_SRC:%.c=build/release/%.o) \
+		build/release/libseqplan.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(FLAGS_release) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+validate: build/release/validation/run_validation ## predicted beside measured: writes docs/validation.md, prints its summary
+	$(Q)$< tests/validation >build/validation.md && mv build/validation.md docs/validation.md
+	@sed -n '/^## Summary/,/^$$/p;/^| source/,/^$$/p' docs/validation.md | grep '^|'
 
 # ---- fuzzing -------------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,12 @@
 #include "base/base.h"
 
-#include <cjson/cJSON.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include <cjson/cJSON.h>
 
 /* NUMBER_LENGTH: cJSON 1.7.15 reads numbers through a buffer of 64 bytes. */
 enum { DEPTH_LIMIT = 200, NUMBER_LENGTH = 60, FILE_LIMIT = 64 * 1024 * 1024, FIRST_READ = 64 * 1024 };

@@ -20,7 +20,8 @@ static bool estimate_rows(struct command_context *context, const struct command_
     const struct report_style style = command_style(context, options);
     bool is_readable = style.format == REPORT_TABLE || style.format == REPORT_MARKDOWN;
     if (options->explains && is_readable) {
-        return sp_fail(err, SP_ERROR_USAGE, "--explain explains one layout: leave out --vary, or ask for --format json");
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "--explain explains one layout: leave out --vary, or ask for --format json");
     }
     struct report_rows rows;
     bool fits = false;

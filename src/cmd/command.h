@@ -11,9 +11,9 @@ struct command_context {
     struct sp_arena *arena; /* of the whole run */
     const char *version;
     FILE *out;
-    bool is_terminal;    /* out is one, and the user wants colour: no NO_COLOR */
-    bool has_progress;   /* standard error is a terminal */
-    int status;          /* exit code when the command succeeds: 0, or 1 when nothing fits */
+    bool is_terminal;  /* out is one, and the user wants colour: no NO_COLOR */
+    bool has_progress; /* standard error is a terminal */
+    int status;        /* exit code when the command succeeds: 0, or 1 when nothing fits */
 };
 
 /* argv[0] is the name of the command. Prints results to context->out only, and nothing when it fails. */
@@ -63,12 +63,14 @@ bool command_options_parse(struct command_context *context, int argc, char **arg
                            struct sp_texts *positional, struct sp_error *err) SP_MUST_CHECK;
 /* Prints the help of a command. */
 void command_help(struct command_context *context, const struct command *command);
+/* The rows of OPTIONS_QUESTION (question_options.c). */
+extern const struct sp_option question_options[];
 /* An option of the question by name or alias, and the nearest name, for --vary; NULL when there is none. */
 const struct sp_option *question_option_find(const char *name);
 const char *question_option_nearest(struct sp_arena *arena, const char *name);
 /* As if "--name=value" had been typed last. */
-bool question_option_set(struct command_options *options, const char *name, const char *value, struct sp_error *err)
-    SP_MUST_CHECK;
+bool question_option_set(struct command_options *options, const char *name, const char *value,
+                         struct sp_error *err) SP_MUST_CHECK;
 /* Fails, naming what the question lacks, with an example; a --layout may hold it. */
 bool request_is_complete(struct sp_arena *arena, const struct request *request, struct sp_error *err) SP_MUST_CHECK;
 struct report_style command_style(const struct command_context *context, const struct command_options *options);
@@ -83,8 +85,8 @@ struct priced {
     bool is_resolved; /* question is filled in, although a rule may be broken */
 };
 /* request -> question -> rules -> estimate -> remarks. */
-bool price_request(const struct request *request, struct sp_arena *arena, struct priced *priced, struct sp_error *err)
-    SP_MUST_CHECK;
+bool price_request(const struct request *request, struct sp_arena *arena, struct priced *priced,
+                   struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- --vary (vary.c) -------------------------------------------------------------------------------------------- */
 

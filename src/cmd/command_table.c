@@ -4,7 +4,7 @@
 
 static const char *const estimate_examples[] = {
     "seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --sp 8 --seq 512K --zero 3",
-    "seqplan estimate --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --tp 8 --sp 8 --pp 8",
+    "seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 64 --seq 1M --tp 4 --sp 8 --pp 2",
     "seqplan estimate ... --vary seq=128K,256K,512K,1M --vary sp-method=zigzag,ulysses",
     "seqplan estimate ... --set network.bandwidth=200Gb/s --explain",
     "seqplan estimate ... --format json >answer.json; seqplan estimate ... --layout answer.json",
@@ -12,12 +12,8 @@ static const char *const estimate_examples[] = {
 };
 
 static const char *const show_examples[] = {
-    "seqplan show models",
-    "seqplan show model llama-3.1-70b",
-    "seqplan show hardware dgx-h100 --source",
-    "seqplan show methods",
-    "seqplan show fields hardware",
-    NULL,
+    "seqplan show models",  "seqplan show model llama-3.1-70b", "seqplan show hardware dgx-h100 --source",
+    "seqplan show methods", "seqplan show fields hardware",     NULL,
 };
 
 static const char *const help_examples[] = {"seqplan help estimate", NULL};
@@ -31,7 +27,10 @@ static const struct sp_option show_extras[] = {
     {.name = NULL},
 };
 
-#define NOT_BUILT(command_name, text) {.name = (command_name), .summary = (text)}
+#define NOT_BUILT(command_name, text)                                                                                  \
+    {                                                                                                                  \
+        .name = (command_name), .summary = (text)                                                                      \
+    }
 
 const struct command commands[] = {
     {.name = "estimate",

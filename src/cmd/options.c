@@ -1,125 +1,52 @@
-/* The options of the contract as tables: parsing, help and --vary all read these rows. */
+/* Option tables of commands, put together from shared groups and a command's own rows. */
 #include "cmd/command.h"
 
 #include <string.h>
 
-static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
-static const char *const switch_names[] = {"off", "on", NULL};
-static const char *const mode_names[] = {"train", "prefill", NULL};
-static const char *const flops_names[] = {"causal", "full", NULL};
 static const char *const only_names[] = {"attention", NULL};
-
-static const char the_question[] = "The question";
-static const char the_layout[] = "Layout";
-static const char the_software[] = "Software and memory";
-static const char the_run[] = "The run";
 static const char the_answer[] = "The answer";
 
-/* Where a member of the request lies in struct command_options. */
-#define AT(member) .offset = offsetof(struct command_options, request.member)
-
-static const struct sp_option question_options[] = {
-    {.name = "model", .type = SP_OPTION_TEXT, AT(model), .argument = "NAME|PATH", .group = the_question,
-     .help = "a name in models/, or any Hugging Face config.json as it stands; required"},
-    {.name = "hardware", .type = SP_OPTION_TEXT, AT(hardware), .argument = "NAME|PATH", .group = the_question,
-     .help = "a name in hardware/, or a file of that schema; required"},
-    {.name = "network", .type = SP_OPTION_TEXT, AT(network), .argument = "NAME", .group = the_question,
-     .help = "another network between the nodes, or \"ideal\"; default: the node's own"},
-    {.name = "gpus", .type = SP_OPTION_COUNT, AT(gpus), .argument = "N", .group = the_question,
-     .help = "cluster size: up to a node's GPUs, or a multiple of them; this or --nodes is required"},
-    {.name = "nodes", .type = SP_OPTION_COUNT, AT(nodes), .argument = "N", .group = the_question,
-     .help = "cluster size in whole nodes"},
-    {.name = "seq", .type = SP_OPTION_TOKENS, AT(seq), .argument = "LEN", .group = the_question,
-     .help = "tokens in one sequence: 128K = 131072, 1M = 1048576, plain integers exact; required"},
-    {.name = "global-batch", .type = SP_OPTION_TEXT, AT(global_batch), .argument = "N|Ntok", .group = the_question,
-     .help = "sequences per optimizer step over the cluster, or tokens as in 16Mtok; default: 16 Mi tokens' worth, "
-             "raised to a multiple of dp x micro-batch with at least pp micro-batches"},
-    {.name = "micro-batch", .type = SP_OPTION_COUNT, AT(micro_batch), .argument = "N", .group = the_question,
-     .help = "sequences per micro-batch and data-parallel rank; default 1"},
-
-    {.name = "tp", .type = SP_OPTION_COUNT, AT(tp), .argument = "N", .group = the_layout,
-     .help = "tensor-parallel degree; default 1"},
-    {.name = "sp", .alias = "cp", .type = SP_OPTION_COUNT, AT(sp), .argument = "N", .group = the_layout,
-     .help = "sequence-parallel (context-parallel) degree; default 1"},
-    {.name = "pp", .type = SP_OPTION_COUNT, AT(pp), .argument = "N", .group = the_layout,
-     .help = "pipeline stages; default 1"},
-    {.name = "vpp", .type = SP_OPTION_COUNT, AT(vpp), .argument = "N", .group = the_layout,
-     .help = "virtual stages per rank; default 1"},
-    {.name = "dp", .type = SP_OPTION_COUNT, AT(dp), .argument = "N", .group = the_layout,
-     .help = "data-parallel degree; default: what tp, sp and pp leave"},
-    {.name = "ep", .type = SP_OPTION_COUNT, AT(ep), .argument = "N", .group = the_layout,
-     .help = "expert-parallel degree; default 1"},
-    {.name = "etp", .type = SP_OPTION_COUNT, AT(etp), .argument = "N", .group = the_layout,
-     .help = "tensor-parallel degree of the experts; default 1"},
-    {.name = "sp-method", .type = SP_OPTION_CHOICE, AT(method), .names = method_names, .argument = "M",
-     .group = the_layout, .help = "how attention is spread over sp; default: none when sp is 1, else zigzag"},
-    {.name = "sp-ulysses", .type = SP_OPTION_COUNT, AT(sp_ulysses), .argument = "N", .group = the_layout,
-     .help = "Ulysses degree inside usp; default: the largest legal one within a node"},
-    {.name = "sp-inner", .type = SP_OPTION_COUNT, AT(sp_inner), .argument = "N", .group = the_layout,
-     .help = "inner ring of double-ring; default: the largest legal one within a node"},
-    {.name = "tp-sp", .type = SP_OPTION_CHOICE, AT(tp_sp), .names = switch_names, .argument = "on|off",
-     .group = the_layout, .help = "Megatron's sequence parallelism inside the tp group; default: on when tp > 1"},
-    {.name = "pp-layers", .type = SP_OPTION_TEXT, AT(pp_layers), .argument = "auto|padded|A,B,...",
-     .group = the_layout,
-     .help = "layers per stage when they do not divide: spread, embedding and loss counted as layers, or explicit; "
-             "default: a remainder is an error (torch: auto)"},
-    {.name = "schedule", .type = SP_OPTION_CHOICE, AT(schedule), .names = schedule_names, .argument = "S",
-     .group = the_layout, .help = "pipeline schedule; default: 1f1b, interleaved when vpp > 1"},
-    {.name = "layout", .type = SP_OPTION_TEXT, AT(layout_file), .argument = "FILE|-", .group = the_layout,
-     .help = "a layout, or a whole answer, printed by seqplan as JSON; options given beside it win"},
-
-    {.name = "framework", .type = SP_OPTION_CHOICE, AT(framework), .names = framework_names, .argument = "F",
-     .group = the_software, .help = "whose implementation: buffers, dtypes, hops, overlaps; default: the method's home"},
-    {.name = "recompute", .type = SP_OPTION_TEXT, AT(recompute), .argument = "R", .group = the_software,
-     .help = "none, selective, full or block:N (N layers per stage); default full"},
-    {.name = "zero", .type = SP_OPTION_CHOICE, AT(zero), .names = zero_names, .argument = "Z", .group = the_software,
-     .help = "sharding over dp x sp: 1 is Megatron's distributed optimizer, 3 is FSDP; default 1"},
-    {.name = "offload", .type = SP_OPTION_TEXT, AT(offload), .argument = "W", .group = the_software,
-     .help = "comma list of activations, optimizer, parameters, or none; default none"},
-    {.name = "precision", .type = SP_OPTION_CHOICE, AT(precision), .names = dtype_names, .argument = "P",
-     .group = the_software, .help = "of the matrix products; default bf16"},
-    {.name = "attention", .type = SP_OPTION_TEXT, AT(attention), .argument = "K", .group = the_software,
-     .help = "kernel whose measured curve counts: fa2, fa3, fa4, cudnn, seqplan; default: cudnn on Hopper and "
-             "Blackwell, else fa2"},
-    {.name = "kernels", .type = SP_OPTION_CHOICE, AT(kernels), .names = kernels_names, .argument = "K",
-     .group = the_software, .help = "element-wise kernels and loss; default: the framework's"},
-
-    {.name = "mask", .type = SP_OPTION_TEXT, AT(mask), .argument = "M", .group = the_run,
-     .help = "causal, full or window:N; default: the model's"},
-    {.name = "documents", .type = SP_OPTION_TOKENS, AT(documents), .argument = "LEN", .group = the_run,
-     .help = "packed documents of this mean length; default: one document"},
-    {.name = "mode", .type = SP_OPTION_CHOICE, AT(mode), .names = mode_names, .argument = "M", .group = the_run,
-     .help = "prefill: forward only, keys and values kept; default train"},
-    {.name = "train", .type = SP_OPTION_TEXT, AT(train), .argument = "full|lora:R", .group = the_run,
-     .help = "what has gradients and optimizer state; default full"},
-    {.name = "tokens", .type = SP_OPTION_TOKENS, AT(tokens), .argument = "N", .group = the_run,
-     .help = "a whole run of this many tokens: days, GPU-hours, cost, energy; default: none"},
-    {.name = "flops", .type = SP_OPTION_CHOICE, AT(flops), .names = flops_names, .argument = "C", .group = the_run,
-     .help = "FLOP convention of MFU; default causal"},
-    {.name = "set", .type = SP_OPTION_LIST, AT(set), .argument = "PATH=VALUE", .group = the_run,
-     .help = "overrides a field of any input, as gpu.hbm_bandwidth=8TB/s (seqplan show fields lists them); may be "
-             "repeated"},
-    {.name = NULL},
-};
-
 static const struct sp_option vary_options[] = {
-    {.name = "vary", .type = SP_OPTION_LIST, .offset = offsetof(struct command_options, vary),
-     .argument = "NAME=V1,V2,...", .group = the_answer,
+    {.name = "vary",
+     .type = SP_OPTION_LIST,
+     .offset = offsetof(struct command_options, vary),
+     .argument = "NAME=V1,V2,...",
+     .group = the_answer,
      .help = "repeats the question for each value of an option or a --set path; given twice: the product"},
-    {.name = "only", .type = SP_OPTION_CHOICE, .offset = offsetof(struct command_options, only), .names = only_names,
-     .argument = "PART", .group = the_answer, .help = "prices the attention of one layer alone"},
-    {.name = "explain", .type = SP_OPTION_FLAG, .offset = offsetof(struct command_options, explains),
-     .group = the_answer, .help = "every figure with its formula, inputs and their sources"},
+    {.name = "only",
+     .type = SP_OPTION_CHOICE,
+     .offset = offsetof(struct command_options, only),
+     .names = only_names,
+     .argument = "PART",
+     .group = the_answer,
+     .help = "prices the attention of one layer alone"},
+    {.name = "explain",
+     .type = SP_OPTION_FLAG,
+     .offset = offsetof(struct command_options, explains),
+     .group = the_answer,
+     .help = "every figure with its formula, inputs and their sources"},
     {.name = NULL},
 };
 
 static const struct sp_option output_options[] = {
-    {.name = "format", .type = SP_OPTION_CHOICE, .offset = offsetof(struct command_options, format),
-     .names = report_format_names, .argument = "F", .group = the_answer, .help = "default table"},
-    {.name = "no-color", .type = SP_OPTION_FLAG, .offset = offsetof(struct command_options, is_colorless),
-     .group = the_answer, .help = "no colour on a terminal either (as with NO_COLOR set)"},
-    {.name = "help", .letter = 'h', .type = SP_OPTION_FLAG, .offset = offsetof(struct command_options, wants_help),
-     .group = the_answer, .help = "this text"},
+    {.name = "format",
+     .type = SP_OPTION_CHOICE,
+     .offset = offsetof(struct command_options, format),
+     .names = report_format_names,
+     .argument = "F",
+     .group = the_answer,
+     .help = "default table"},
+    {.name = "no-color",
+     .type = SP_OPTION_FLAG,
+     .offset = offsetof(struct command_options, is_colorless),
+     .group = the_answer,
+     .help = "no colour on a terminal either (as with NO_COLOR set)"},
+    {.name = "help",
+     .letter = 'h',
+     .type = SP_OPTION_FLAG,
+     .offset = offsetof(struct command_options, wants_help),
+     .group = the_answer,
+     .help = "this text"},
     {.name = NULL},
 };
 
@@ -156,26 +83,6 @@ const struct sp_option *command_option_table(struct sp_arena *arena, const struc
     return table; /* the arena zero-fills: the last row has no name */
 }
 
-const struct sp_option *question_option_find(const char *name)
-{
-    for (const struct sp_option *option = question_options; option->name != NULL; option++) {
-        if (strcmp(option->name, name) == 0 || (option->alias != NULL && strcmp(option->alias, name) == 0)) {
-            return option;
-        }
-    }
-    return NULL;
-}
-
-const char *question_option_nearest(struct sp_arena *arena, const char *name)
-{
-    size_t n_options = count_options(question_options);
-    const char **names = sp_arena_array(arena, n_options, sizeof(*names));
-    for (size_t i = 0; i < n_options; i++) {
-        names[i] = question_options[i].name;
-    }
-    return sp_nearest(name, names, n_options);
-}
-
 bool command_options_parse(struct command_context *context, int argc, char **argv, struct command_options *options,
                            struct sp_texts *positional, struct sp_error *err)
 {
@@ -190,55 +97,6 @@ bool command_options_parse(struct command_context *context, int argc, char **arg
         command_help(context, command);
     }
     return true;
-}
-
-bool question_option_set(struct command_options *options, const char *name, const char *value, struct sp_error *err)
-{
-    char *argv[] = {NULL, NULL, NULL, NULL};
-    char program[] = "seqplan";
-    struct sp_arena *arena = options->vary.arena;
-    argv[0] = program;
-    argv[1] = sp_format(arena, "--%s=%s", name, value);
-    return sp_options_parse(question_options, 2, argv, options, NULL, err);
-}
-
-/* "--model, --hardware and --seq": what is missing, joined as one says it. */
-static const char *missing_text(struct sp_arena *arena, const struct request *request, size_t *n_missing)
-{
-    const struct {
-        const char *name;
-        bool is_given;
-    } needs[] = {
-        {"--model", request->model != NULL},
-        {"--hardware", request->hardware != NULL},
-        {"--gpus (or --nodes)", request->gpus.is_given || request->nodes.is_given},
-        {"--seq", request->seq.is_given},
-    };
-    const char *missing[SP_COUNT_OF(needs)];
-    size_t n = 0;
-    for (size_t i = 0; i < SP_COUNT_OF(needs); i++) {
-        if (!needs[i].is_given) {
-            missing[n++] = needs[i].name;
-        }
-    }
-    *n_missing = n;
-    if (n < 2) {
-        return n == 0 ? "" : missing[0];
-    }
-    return sp_format(arena, "%s and %s", sp_join(arena, missing, n - 1, ", "), missing[n - 1]);
-}
-
-bool request_is_complete(struct sp_arena *arena, const struct request *request, struct sp_error *err)
-{
-    size_t n_missing = 0;
-    const char *missing = missing_text(arena, request, &n_missing);
-    if (n_missing == 0) {
-        return true;
-    }
-    return sp_fail(err, SP_ERROR_USAGE,
-                   "%s %s missing; for example: seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 "
-                   "--sp 8 --seq 128K",
-                   missing, n_missing == 1 ? "is" : "are");
 }
 
 struct report_style command_style(const struct command_context *context, const struct command_options *options)

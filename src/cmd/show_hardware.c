@@ -28,14 +28,15 @@ static void add_hardware(struct report_grid *grid, const char *name, const struc
 
 bool show_hardware_list(const struct show_request *request, struct show_answer *answer, struct sp_error *err)
 {
-    static const struct report_column columns[N_LIST_COLUMNS] = {
-        {.heading = "hardware", .key = "name"}, {.heading = "title", .key = "title"}, {.heading = "node", .key = "node"}};
+    static const struct report_column columns[N_LIST_COLUMNS] = {{.heading = "hardware", .key = "name"},
+                                                                 {.heading = "title", .key = "title"},
+                                                                 {.heading = "node", .key = "node"}};
     (void)err;
     struct sp_texts names = {.arena = request->arena};
     data_names(request->arena, "hardware", &names);
     report_grid_init(&answer->grid, request->arena, columns, N_LIST_COLUMNS);
     for (size_t i = 0; i < names.count; i++) {
-        struct hardware_spec hardware;
+        struct hardware_spec hardware = {.path = NULL};
         struct sp_error broken = {.kind = SP_ERROR_NONE};
         if (hardware_read(request->arena, names.items[i], NULL, &hardware, &broken)) {
             add_hardware(&answer->grid, names.items[i], &hardware);
@@ -62,14 +63,15 @@ static bool read_network(struct sp_arena *arena, const char *name, struct hardwa
 
 bool show_networks(const struct show_request *request, struct show_answer *answer, struct sp_error *err)
 {
-    static const struct report_column columns[N_LIST_COLUMNS] = {
-        {.heading = "network", .key = "name"}, {.heading = "title", .key = "title"}, {.heading = "link", .key = "link"}};
+    static const struct report_column columns[N_LIST_COLUMNS] = {{.heading = "network", .key = "name"},
+                                                                 {.heading = "title", .key = "title"},
+                                                                 {.heading = "link", .key = "link"}};
     (void)err;
     struct sp_texts names = {.arena = request->arena};
     data_names(request->arena, "hardware/networks", &names);
     report_grid_init(&answer->grid, request->arena, columns, N_LIST_COLUMNS);
     for (size_t i = 0; i < names.count; i++) {
-        struct hardware_spec hardware;
+        struct hardware_spec hardware = {.path = NULL};
         struct sp_error broken = {.kind = SP_ERROR_NONE};
         if (!read_network(request->arena, names.items[i], &hardware, &broken)) {
             add_broken(&answer->grid, names.items[i], &broken);
@@ -86,7 +88,8 @@ bool show_networks(const struct show_request *request, struct show_answer *answe
     report_grid_add(&answer->grid);
     report_grid_text(&answer->grid, LIST_NAME, "ideal");
     report_grid_text(&answer->grid, LIST_TITLE, "ideal");
-    report_grid_text(&answer->grid, LIST_DETAIL, "a link of the node's network rate per GPU for every pair, none shared");
+    report_grid_text(&answer->grid, LIST_DETAIL,
+                     "a link of the node's network rate per GPU for every pair, none shared");
     return true;
 }
 
@@ -100,8 +103,8 @@ static void add_gemm_curve(struct report_grid *grid, const struct gemm_curve *cu
         [PASS_WEIGHT_GRADIENT] = "gpu.gemm (weight gradient)",
     };
     for (int i = 0; i < (int)N_GEMM_PASSES; i++) {
-        const struct show_curve row = {paths[i],    "rate by contracted dimension", curve->n_points[i],
-                                       curve->kind, curve->source,                  curve->note};
+        const struct show_curve row = {
+            paths[i], "rate by contracted dimension", curve->n_points[i], curve->kind, curve->source, curve->note};
         show_values_curve(grid, &row);
     }
 }
@@ -153,7 +156,7 @@ static void add_collective_lines(struct report_grid *grid, const struct intra_sp
 
 bool show_hardware(const struct show_request *request, struct show_answer *answer, struct sp_error *err)
 {
-    struct hardware_spec hardware;
+    struct hardware_spec hardware = {.path = NULL};
     if (!hardware_read(request->arena, request->name, NULL, &hardware, err)) {
         return false;
     }
@@ -164,7 +167,8 @@ bool show_hardware(const struct show_request *request, struct show_answer *answe
     show_values_add(&answer->grid, hardware_fields, &hardware, NULL);
     add_gemm_curve(&answer->grid, &hardware.gpu.gemm);
     const struct time_curve *copy = &hardware.gpu.copy;
-    const struct show_curve row = {"gpu.copy", "seconds by bytes", copy->n_points, copy->kind, copy->source, copy->note};
+    const struct show_curve row = {"gpu.copy", "seconds by bytes", copy->n_points,
+                                   copy->kind, copy->source,       copy->note};
     show_values_curve(&answer->grid, &row);
     add_attention_curves(&answer->grid, &hardware.gpu);
     add_collective_lines(&answer->grid, &hardware.intra);
@@ -173,11 +177,12 @@ bool show_hardware(const struct show_request *request, struct show_answer *answe
 
 bool show_network(const struct show_request *request, struct show_answer *answer, struct sp_error *err)
 {
-    struct hardware_spec hardware;
+    struct hardware_spec hardware = {.path = NULL};
     if (strcmp(request->name, "ideal") == 0) {
-        return sp_fail(err, SP_ERROR_INPUT,
-                       "\"ideal\" has no figures of its own: it takes rate and latency of the node's network, and shares "
-                       "no link");
+        return sp_fail(
+            err, SP_ERROR_INPUT,
+            "\"ideal\" has no figures of its own: it takes rate and latency of the node's network, and shares "
+            "no link");
     }
     if (!read_network(request->arena, request->name, &hardware, err)) {
         return false;

@@ -4,13 +4,22 @@
 
 static const char *parameters_text(struct sp_arena *arena, double count)
 {
-    static const double BILLION = 1e9;
-    static const double MILLION = 1e6;
-    return count >= BILLION ? sp_format(arena, "%s B", report_three(arena, count / BILLION))
-                            : sp_format(arena, "%s M", report_three(arena, count / MILLION));
+    static const double billion = 1e9;
+    static const double million = 1e6;
+    return count >= billion ? sp_format(arena, "%s B", report_three(arena, count / billion))
+                            : sp_format(arena, "%s M", report_three(arena, count / million));
 }
 
-enum { MODEL_NAME, MODEL_PARAMETERS, MODEL_LAYERS, MODEL_HIDDEN, MODEL_HEADS, MODEL_CONTEXT, MODEL_FAMILY, N_MODEL_COLUMNS };
+enum {
+    MODEL_NAME,
+    MODEL_PARAMETERS,
+    MODEL_LAYERS,
+    MODEL_HIDDEN,
+    MODEL_HEADS,
+    MODEL_CONTEXT,
+    MODEL_FAMILY,
+    N_MODEL_COLUMNS
+};
 
 static void add_model(struct report_grid *grid, const struct model_spec *model)
 {
@@ -19,7 +28,8 @@ static void add_model(struct report_grid *grid, const struct model_spec *model)
     report_grid_add(grid);
     report_grid_text(grid, MODEL_NAME, "%s", model->name);
     report_grid_number(grid, MODEL_PARAMETERS, size.total, parameters_text(arena, size.total));
-    report_grid_number(grid, MODEL_LAYERS, (double)model->n_layers, sp_format(arena, "%lld", (long long)model->n_layers));
+    report_grid_number(grid, MODEL_LAYERS, (double)model->n_layers,
+                       sp_format(arena, "%lld", (long long)model->n_layers));
     report_grid_number(grid, MODEL_HIDDEN, (double)model->hidden, sp_format(arena, "%lld", (long long)model->hidden));
     report_grid_text(grid, MODEL_HEADS, "%lld/%lld x %lld", (long long)model->n_heads, (long long)model->n_kv_heads,
                      (long long)model->head_dim);
@@ -106,7 +116,8 @@ static void add_sizes(struct report_grid *grid, const struct model_spec *model)
     add_parameters(grid, "parameters_layer", size.layer, "one layer, norms included");
     add_parameters(grid, "parameters_layers", size.layer * (double)model->n_layers, "all layers");
     add_parameters(grid, "parameters_embedding", size.embedding, "input table");
-    add_parameters(grid, "parameters_head", size.head, model->has_tied_embeddings ? "output layer, the same matrix" : "output layer");
+    add_parameters(grid, "parameters_head", size.head,
+                   model->has_tied_embeddings ? "output layer, the same matrix" : "output layer");
     add_parameters(grid, "parameters_total", size.total, "all that is stored");
     add_parameters(grid, "parameters_active", size.active, "what one token passes through, without the input table");
 }

@@ -138,9 +138,15 @@ static const struct sp_json *asked_layout(struct sp_arena *arena, const struct r
     const struct {
         const char *key;
         const struct sp_option_count *count;
-    } counts[] = {{"tp", &request->tp}, {"sp", &request->sp},   {"pp", &request->pp},  {"vpp", &request->vpp},
-                  {"dp", &request->dp}, {"ep", &request->ep},   {"etp", &request->etp},
-                  {"sp_ulysses", &request->sp_ulysses},         {"sp_inner", &request->sp_inner},
+    } counts[] = {{"tp", &request->tp},
+                  {"sp", &request->sp},
+                  {"pp", &request->pp},
+                  {"vpp", &request->vpp},
+                  {"dp", &request->dp},
+                  {"ep", &request->ep},
+                  {"etp", &request->etp},
+                  {"sp_ulysses", &request->sp_ulysses},
+                  {"sp_inner", &request->sp_inner},
                   {"micro_batch", &request->micro_batch}};
     struct report_tree tree;
     report_tree_open(&tree, arena);

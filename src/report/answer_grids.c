@@ -38,7 +38,7 @@ void report_headline(struct sp_arena *arena, const struct answer *answer, struct
     const struct estimate *estimate = answer->estimate;
     const char *stage = "";
     if (answer->question->layout.pp > 1) {
-        stage = sp_format(arena, "stage %lld, ", (long long)(estimate->peak_stage + 1));
+        stage = sp_format(arena, "stage %lld, ", (long long)estimate->peak_stage + 1);
     }
     *headline = (struct report_headline){
         .step =
@@ -71,12 +71,10 @@ static const char *share_text(struct sp_arena *arena, double frac)
 
 struct report_grid report_time_grid(struct sp_arena *arena, const struct estimate *estimate)
 {
-    static const struct report_column seconds[] = {{.heading = "time"},
-                                                   {.heading = "s", .is_right = true},
-                                                   {.heading = "%", .is_right = true}};
-    static const struct report_column milliseconds[] = {{.heading = "time"},
-                                                        {.heading = "ms", .is_right = true},
-                                                        {.heading = "%", .is_right = true}};
+    static const struct report_column seconds[] = {
+        {.heading = "time"}, {.heading = "s", .is_right = true}, {.heading = "%", .is_right = true}};
+    static const struct report_column milliseconds[] = {
+        {.heading = "time"}, {.heading = "ms", .is_right = true}, {.heading = "%", .is_right = true}};
     bool is_short = estimate->step_time_s < 1.0;
     double unit = is_short ? 1e-3 : 1.0;
     double largest = largest_of(estimate->time_s, N_TIME_ITEMS) / unit;

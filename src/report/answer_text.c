@@ -8,7 +8,9 @@ const char *report_words(struct sp_arena *arena, const char *name)
 {
     char *text = sp_strdup(arena, name);
     for (char *at = text; *at != '\0'; at++) {
-        *at = *at == '_' ? ' ' : *at;
+        if (*at == '_') {
+            *at = ' ';
+        }
     }
     return text;
 }
@@ -45,8 +47,9 @@ static const char *degree_text(struct sp_arena *arena, const struct question *qu
         }
     }
     if (axis == AXIS_PP && degree > 1) {
-        detail = layout->vpp > 1 ? sp_format(arena, " %s x %lld", schedule_names[layout->schedule], (long long)layout->vpp)
-                                 : sp_format(arena, " %s", schedule_names[layout->schedule]);
+        detail = layout->vpp > 1
+                     ? sp_format(arena, " %s x %lld", schedule_names[layout->schedule], (long long)layout->vpp)
+                     : sp_format(arena, " %s", schedule_names[layout->schedule]);
     }
     const char *name = report_axis_names[axis];
     if (degree == 1) {

@@ -53,6 +53,7 @@ static void put_cell(struct sheet *sheet, const char *name, const struct sp_json
         column = sheet->n_columns++;
         sheet->names[column] = name;
     }
+    assert(sheet->cells != NULL);
     sheet->cells[column] = value;
     sheet->expected = column + 1;
 }
@@ -60,8 +61,8 @@ static void put_cell(struct sheet *sheet, const char *name, const struct sp_json
 /* An empty list is a list of texts: one empty cell. */
 static bool is_list_of_texts(const struct sp_json *value)
 {
-    bool is_scalar = value->first == NULL ||
-                     (value->first->type != SP_JSON_OBJECT && value->first->type != SP_JSON_ARRAY);
+    bool is_scalar =
+        value->first == NULL || (value->first->type != SP_JSON_OBJECT && value->first->type != SP_JSON_ARRAY);
     return value->type == SP_JSON_ARRAY && is_scalar;
 }
 

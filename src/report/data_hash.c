@@ -46,12 +46,9 @@ const char *report_data_hash(struct sp_arena *arena, const struct question *ques
         const char *kind;
         const char *name;
     } files[] = {
-        {"models", question->model.path},
-        {"hardware", hardware->path},
-        {"hardware/gpus", hardware->gpu.name},
-        {"hardware/networks", hardware->network.name},
-        {"frameworks", software->framework.name},
-        {"frameworks/kernels", software->kernels.name},
+        {"models", question->model.path},           {"hardware", hardware->path},
+        {"hardware/gpus", hardware->gpu.name},      {"hardware/networks", hardware->network.name},
+        {"frameworks", software->framework.name},   {"frameworks/kernels", software->kernels.name},
         {"frameworks/losses", software->loss.name},
     };
     uint64_t hash = FNV_BASIS;

@@ -102,7 +102,8 @@ static void add_memory(const struct view *view, struct report_grid *grid)
 {
     struct sp_arena *arena = view->arena;
     const struct estimate *estimate = view->estimate;
-    add_figure(grid, "peak", sp_quantity_print(arena, estimate->peak_bytes, SP_BYTES), "the sum of the memory items below");
+    add_figure(grid, "peak", sp_quantity_print(arena, estimate->peak_bytes, SP_BYTES),
+               "the sum of the memory items below");
     add_figure(grid, "peak allocated", sp_quantity_print(arena, estimate->peak_allocated_bytes, SP_BYTES),
                "peak - runtime: what torch.cuda.max_memory_allocated says");
     add_figure(grid, "peak reserved", sp_quantity_print(arena, estimate->peak_reserved_bytes, SP_BYTES),
@@ -131,8 +132,20 @@ static void print_headline(const struct view *view)
 
 /* ---- time ------------------------------------------------------------------------------------------------------- */
 
-enum { OPERATOR_NAME, OPERATOR_PASS, OPERATOR_COUNT, OPERATOR_FLOP, OPERATOR_BYTES, OPERATOR_RATE, OPERATOR_EACH,
-       OPERATOR_ALL, OPERATOR_SHAPE, OPERATOR_FORMULA, OPERATOR_SOURCE, N_OPERATOR_COLUMNS };
+enum {
+    OPERATOR_NAME,
+    OPERATOR_PASS,
+    OPERATOR_COUNT,
+    OPERATOR_FLOP,
+    OPERATOR_BYTES,
+    OPERATOR_RATE,
+    OPERATOR_EACH,
+    OPERATOR_ALL,
+    OPERATOR_SHAPE,
+    OPERATOR_FORMULA,
+    OPERATOR_SOURCE,
+    N_OPERATOR_COLUMNS
+};
 
 static const struct report_column operator_columns[N_OPERATOR_COLUMNS] = {
     [OPERATOR_NAME] = {.heading = "operator"},
@@ -221,8 +234,8 @@ static void print_time_item(const struct view *view, enum time_item item)
         return;
     }
     const char *sum = report_three(view->arena, sum_s);
-    print_heading(view, sp_format(view->arena, "time: %s %s s, the sum of",
-                                  report_words(view->arena, time_names[item]), sum));
+    print_heading(
+        view, sp_format(view->arena, "time: %s %s s, the sum of", report_words(view->arena, time_names[item]), sum));
     report_grid_print(view->style, &grid);
     end_section(view);
 }
@@ -231,9 +244,10 @@ static void print_stage(const struct view *view)
 {
     const struct estimate *estimate = view->estimate;
     struct sp_arena *arena = view->arena;
-    print_heading(view, sp_format(arena, "slowest stage: %lld of %lld, one micro-batch %s forward and %s backward; %lld "
-                                         "micro-batches a step",
-                                  (long long)(estimate->slowest_stage + 1), (long long)view->question->layout.pp,
+    print_heading(view, sp_format(arena,
+                                  "slowest stage: %lld of %lld, one micro-batch %s forward and %s backward; %lld "
+                                  "micro-batches a step",
+                                  (long long)estimate->slowest_stage + 1, (long long)view->question->layout.pp,
                                   sp_quantity_print(arena, estimate->stage_forward_s, SP_SECONDS),
                                   sp_quantity_print(arena, estimate->stage_backward_s, SP_SECONDS),
                                   (long long)estimate->micro_batches));
@@ -282,7 +296,7 @@ static void print_memory(const struct view *view)
     }
     const struct estimate *estimate = view->estimate;
     print_heading(view, sp_format(view->arena, "memory at its peak: stage %lld, %s",
-                                  (long long)(estimate->peak_stage + 1), moment_names[estimate->peak_moment]));
+                                  (long long)estimate->peak_stage + 1, moment_names[estimate->peak_moment]));
     report_grid_print(view->style, &grid);
     end_section(view);
 }
@@ -302,7 +316,7 @@ static void print_moments(const struct view *view)
             report_grid_text(&grid, 2, "%s", i == (int)estimate->peak_moment ? "the peak" : "");
         }
     }
-    print_heading(view, sp_format(view->arena, "moments of stage %lld", (long long)(estimate->peak_stage + 1)));
+    print_heading(view, sp_format(view->arena, "moments of stage %lld", (long long)estimate->peak_stage + 1));
     report_grid_print(view->style, &grid);
     end_section(view);
 }
@@ -357,7 +371,8 @@ void report_explain(const struct report_style *style, struct sp_arena *arena, co
     print_communication(&view);
     print_moments(&view);
     print_memory(&view);
-    const char *where = sp_format(arena, "equations: docs/model.md; figures of the hardware: seqplan show hardware %s --source",
-                                  view.question->hardware.name);
+    const char *where =
+        sp_format(arena, "equations: docs/model.md; figures of the hardware: seqplan show hardware %s --source",
+                  view.question->hardware.name);
     report_wrap(style->file, 0, "", where);
 }

@@ -181,7 +181,8 @@ static void put_question(struct report_tree *tree, const struct report_style *st
     report_tree_end(tree);
     report_tree_string(tree, "model", question->model.name);
     report_tree_string(tree, "hardware", question->hardware.name);
-    report_tree_string(tree, "network", question->hardware.network.is_ideal ? "ideal" : question->hardware.network.name);
+    report_tree_string(tree, "network",
+                       question->hardware.network.is_ideal ? "ideal" : question->hardware.network.name);
     report_tree_number(tree, "gpus", (double)run->gpus);
     report_tree_number(tree, "nodes", (double)run->nodes);
     report_tree_number(tree, "seq", (double)run->seq);

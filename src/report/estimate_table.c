@@ -40,12 +40,19 @@ static void print_headline(const struct report_style *style, struct sp_arena *ar
     print_parts(style, "memory", headline.memory, widths);
 }
 
-static void print_block_line(const struct report_style *style, const struct report_grid *grids, const char **const *lines,
-                             int row, int n_blocks)
+/* Tables side by side. */
+struct blocks {
+    const struct report_grid *grids;
+    int n_grids;
+    int gap;
+};
+
+static void print_block_line(const struct report_style *style, const struct blocks *blocks, const char **const *lines,
+                             int row)
 {
     int owed = INDENT;
-    for (int i = 0; i < n_blocks; i++) {
-        const char *line = row <= grids[i].n_rows ? lines[i][row] : "";
+    for (int i = 0; i < blocks->n_grids; i++) {
+        const char *line = row <= blocks->grids[i].n_rows ? lines[i][row] : "";
         int length = (int)strlen(line);
         while (length > 0 && line[length - 1] == ' ') {
             length--;
@@ -55,45 +62,55 @@ static void print_block_line(const struct report_style *style, const struct repo
             owed = 0;
         }
         int printed = report_text_width(line) - ((int)strlen(line) - length);
-        owed += report_grid_width(&grids[i]) - printed + BLOCK_GAP;
+        owed += report_grid_width(&blocks->grids[i]) - printed + blocks->gap;
     }
     (void)fputc('\n', style->file);
 }
 
-static void print_blocks(const struct report_style *style, const struct report_grid *grids, int n_blocks)
+static void print_blocks(const struct report_style *style, const struct blocks *blocks)
 {
     const char **lines[N_BLOCKS] = {NULL};
     int n_rows = 0;
-    for (int i = 0; i < n_blocks; i++) {
-        lines[i] = report_grid_lines(&grids[i]);
-        n_rows = grids[i].n_rows > n_rows ? grids[i].n_rows : n_rows;
+    for (int i = 0; i < blocks->n_grids; i++) {
+        lines[i] = report_grid_lines(&blocks->grids[i]);
+        n_rows = blocks->grids[i].n_rows > n_rows ? blocks->grids[i].n_rows : n_rows;
     }
     (void)fputs(report_color(style, REPORT_BOLD), style->file);
-    print_block_line(style, grids, lines, 0, n_blocks);
+    print_block_line(style, blocks, lines, 0);
     (void)fputs(report_color(style, REPORT_PLAIN), style->file);
     for (int row = 1; row <= n_rows; row++) {
-        print_block_line(style, grids, lines, row, n_blocks);
+        print_block_line(style, blocks, lines, row);
     }
 }
 
-/* All three side by side where the width allows it, else the communication below. */
+static int width_of_blocks(const struct blocks *blocks)
+{
+    int width = INDENT - blocks->gap;
+    for (int i = 0; i < blocks->n_grids; i++) {
+        width += report_grid_width(&blocks->grids[i]) + blocks->gap;
+    }
+    return width;
+}
+
+/* All three side by side where the width allows it, a little closer if that helps, else the communication below. */
 static void print_tables(const struct report_style *style, struct sp_arena *arena, const struct estimate *estimate)
 {
     const struct report_grid grids[N_BLOCKS] = {report_time_grid(arena, estimate), report_memory_grid(arena, estimate),
                                                 report_communication_grid(arena, estimate)};
-    int width = INDENT - BLOCK_GAP;
-    for (int i = 0; i < N_BLOCKS; i++) {
-        width += report_grid_width(&grids[i]) + BLOCK_GAP;
+    const struct report_grid *communication = &grids[N_BLOCKS - 1];
+    struct blocks blocks = {grids, communication->n_rows == 0 ? N_BLOCKS - 1 : N_BLOCKS, BLOCK_GAP};
+    if (width_of_blocks(&blocks) > REPORT_COLUMNS) {
+        blocks.gap--;
     }
-    if (grids[N_BLOCKS - 1].n_rows == 0) {
-        print_blocks(style, grids, N_BLOCKS - 1);
-    } else if (width <= REPORT_COLUMNS) {
-        print_blocks(style, grids, N_BLOCKS);
-    } else {
-        print_blocks(style, grids, N_BLOCKS - 1);
-        (void)fputc('\n', style->file);
-        print_blocks(style, &grids[N_BLOCKS - 1], 1);
+    if (width_of_blocks(&blocks) <= REPORT_COLUMNS) {
+        print_blocks(style, &blocks);
+        return;
     }
+    const struct blocks above = {grids, N_BLOCKS - 1, BLOCK_GAP};
+    const struct blocks below = {communication, 1, BLOCK_GAP};
+    print_blocks(style, &above);
+    (void)fputc('\n', style->file);
+    print_blocks(style, &below);
 }
 
 static void print_remarks(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)

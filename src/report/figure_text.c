@@ -34,8 +34,11 @@ const char *report_three(struct sp_arena *arena, double value)
 
 const char *report_fixed(struct sp_arena *arena, double value, double largest)
 {
+    static const double many = 1000.0;
     int decimals = three_decimals(largest);
-    decimals = decimals < 1 ? 1 : decimals; /* else a small item of a large sum would be "<1" */
+    if (decimals < 1 && largest < many) {
+        decimals = 1; /* else a small item of a large sum would be "<1" */
+    }
     double smallest = pow(10.0, -decimals);
     if (value > 0.0 && value < smallest / 2.0) {
         return sp_format(arena, "<%.*f", decimals, smallest);

@@ -118,44 +118,21 @@ int report_grid_width(const struct report_grid *grid)
     return width < 0 ? 0 : width;
 }
 
-/* Spaces are written by count, since printf counts bytes and not characters. */
-static char *put_padded(char *at, const char *text, int width, bool is_right)
-{
-    size_t length = strlen(text);
-    size_t padding = (size_t)(width - report_text_width(text));
-    if (is_right) {
-        memset(at, ' ', padding);
-        at += padding;
-    }
-    memcpy(at, text, length);
-    at += length;
-    if (!is_right) {
-        memset(at, ' ', padding);
-        at += padding;
-    }
-    return at;
-}
-
-/* Widths are -1 for columns that are not shown. */
+/* Widths are -1 for columns that are not shown. Spaces are written by count, since printf counts bytes and not
+ * characters. */
 static const char *grid_line(const struct report_grid *grid, int row, const int *widths)
 {
-    size_t size = 1;
-    for (int i = 0; i < grid->n_columns; i++) {
-        size += widths[i] < 0 ? 0 : GAP + (size_t)widths[i] + strlen(text_at(grid, row, i));
-    }
-    char *line = sp_arena_alloc(grid->arena, size);
-    char *at = line;
+    const char *line = "";
     for (int i = 0; i < grid->n_columns; i++) {
         if (widths[i] < 0) {
             continue;
         }
-        if (at != line) {
-            memset(at, ' ', GAP);
-            at += GAP;
-        }
-        at = put_padded(at, text_at(grid, row, i), widths[i], grid->columns[i].is_right);
+        const char *text = text_at(grid, row, i);
+        int padding = widths[i] - report_text_width(text);
+        int left = (line[0] == '\0' ? 0 : GAP) + (grid->columns[i].is_right ? padding : 0);
+        int right = grid->columns[i].is_right ? 0 : padding;
+        line = sp_format(grid->arena, "%s%*s%s%*s", line, left, "", text, right, "");
     }
-    *at = '\0';
     return line;
 }
 
@@ -181,7 +158,7 @@ static const char **all_lines(const struct report_grid *grid, const int *widths)
 
 const char **report_grid_lines(const struct report_grid *grid)
 {
-    int widths[MAX_GRID_COLUMNS];
+    int widths[MAX_GRID_COLUMNS] = {0};
     (void)measure(grid, widths);
     return all_lines(grid, widths);
 }
@@ -212,11 +189,11 @@ static int trimmed_length(const char *line)
 static void print_table(const struct report_style *style, const struct report_grid *grid)
 {
     enum { INDENT = 2, LEAST_WRAPPED = 20 };
-    int widths[MAX_GRID_COLUMNS];
+    int widths[MAX_GRID_COLUMNS] = {0};
     int last = measure(grid, widths);
     int left = INDENT + report_grid_width(grid) - widths[last];
-    bool is_wrapped = left + widths[last] > REPORT_COLUMNS && left + LEAST_WRAPPED <= REPORT_COLUMNS &&
-                      !grid->columns[last].is_right;
+    bool is_wrapped =
+        left + widths[last] > REPORT_COLUMNS && left + LEAST_WRAPPED <= REPORT_COLUMNS && !grid->columns[last].is_right;
     widths[last] = is_wrapped ? -1 : widths[last];
     const char **lines = all_lines(grid, widths);
     for (int row = -1; row < grid->n_rows; row++) {

@@ -51,14 +51,18 @@ const struct sp_json *report_answer_tree(const struct report_style *style, struc
 const struct sp_json *report_layout_tree(struct sp_arena *arena, const struct question *question);
 
 /* What the readable forms share (answer_text.c); all copied into the arena. */
-const char *report_cluster_text(struct sp_arena *arena, const struct question *question);  /* "8 x H100 (1 node, NVLink)" */
-const char *report_degrees_text(struct sp_arena *arena, const struct question *question);  /* "tp 8 (NVLink)  sp 8 ..." */
-const char *report_settings_text(struct sp_arena *arena, const struct question *question); /* "recompute full, zero 1, ..." */
-const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run);          /* "causal", "window:4096" */
+const char *report_cluster_text(struct sp_arena *arena,
+                                const struct question *question); /* "8 x H100 (1 node, NVLink)" */
+const char *report_degrees_text(struct sp_arena *arena,
+                                const struct question *question); /* "tp 8 (NVLink)  sp 8 ..." */
+const char *report_settings_text(struct sp_arena *arena,
+                                 const struct question *question);                /* "recompute full, zero 1, ..." */
+const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run); /* "causal", "window:4096" */
 const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout);
-const char *report_title_text(struct sp_arena *arena, const struct question *question);    /* "llama-3.1-8b, 128K tokens, ..." */
+const char *report_title_text(struct sp_arena *arena,
+                              const struct question *question);     /* "llama-3.1-8b, 128K tokens, ..." */
 const char *report_words(struct sp_arena *arena, const char *name); /* "tp_exposed" as "tp exposed" */
-const char *report_tier_title(enum tier tier); /* "NVLink": a tier as tables print it */
+const char *report_tier_title(enum tier tier);                      /* "NVLink": a tier as tables print it */
 /* The headline as parts, to be aligned or joined: step time, tokens/s per GPU, MFU and HFU, what bounds it. */
 enum { REPORT_HEADLINE_PARTS = 4 };
 struct report_headline {
@@ -72,7 +76,7 @@ void report_headline(struct sp_arena *arena, const struct answer *answer, struct
 struct report_grid report_time_grid(struct sp_arena *arena, const struct estimate *estimate);
 struct report_grid report_memory_grid(struct sp_arena *arena, const struct estimate *estimate);
 struct report_grid report_communication_grid(struct sp_arena *arena, const struct estimate *estimate);
-extern const char *const report_axis_names[];  /* as answers name them: "sp" for AXIS_CP */
+extern const char *const report_axis_names[]; /* as answers name them: "sp" for AXIS_CP */
 
 /* ---- several layouts (rows_*.c) --------------------------------------------------------------------------------- */
 
@@ -91,12 +95,18 @@ struct report_rows {
 };
 
 /* {layout, error: {rule, text}} */
-const struct sp_json *report_error_tree(struct sp_arena *arena, const struct sp_json *layout, const struct sp_error *err);
+const struct sp_json *report_error_tree(struct sp_arena *arena, const struct sp_json *layout,
+                                        const struct sp_error *err);
 void report_rows(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
 /* A row with what varies in it, as JSON and CSV print it. */
 const struct sp_json *report_row_tree(struct sp_arena *arena, const struct report_rows *rows, int row);
 void report_rows_json(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
 void report_rows_csv(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+const struct sp_json *report_row_error(const struct report_rows *rows, int row); /* its text, or NULL */
+/* "seq 1M, sp 8": what makes a row this row. Copies into arena. */
+const char *report_row_name(struct sp_arena *arena, const struct report_rows *rows, int row);
+/* The lines below a table of rows. */
+void report_rows_remarks(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
 void report_rows_table(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
 
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
@@ -112,9 +122,9 @@ struct report_column {
     const char *heading; /* of tables and Markdown */
     const char *key;     /* of JSON and CSV; NULL: not in them */
     bool is_right;       /* figures stand right-aligned */
-    bool is_note;        /* in a table: on lines of its own below the row, wrapped; in Markdown a column like the others */
-    bool has_no_label;   /* of notes: the heading does not stand before them */
-    bool is_hidden;      /* in neither of them: only in JSON and CSV */
+    bool is_note; /* in a table: on lines of its own below the row, wrapped; in Markdown a column like the others */
+    bool has_no_label; /* of notes: the heading does not stand before them */
+    bool is_hidden;    /* in neither of them: only in JSON and CSV */
 };
 
 struct report_cell {
@@ -174,7 +184,14 @@ void report_tree_texts(struct report_tree *tree, const char *key, const struct s
 void report_tree_value(struct report_tree *tree, const char *key, const struct sp_json *value);
 
 /* Members of a struct as keys. */
-enum report_key_type { REPORT_KEY_STRING, REPORT_KEY_INTEGER, REPORT_KEY_INT, REPORT_KEY_NUMBER, REPORT_KEY_BOOL, REPORT_KEY_NAME };
+enum report_key_type {
+    REPORT_KEY_STRING,
+    REPORT_KEY_INTEGER,
+    REPORT_KEY_INT,
+    REPORT_KEY_NUMBER,
+    REPORT_KEY_BOOL,
+    REPORT_KEY_NAME
+};
 struct report_key {
     const char *key;
     enum report_key_type type; /* const char *, int64_t, int, double, bool, enum */
@@ -195,8 +212,8 @@ void report_csv_write(struct sp_arena *arena, const struct sp_json *const *objec
 
 /* Three significant digits without exponent: "0.0123", "12.3", "1230"; from 1e9 on "1.23e+09". Copied into arena. */
 const char *report_three(struct sp_arena *arena, double value);
-/* With the decimals that give `largest` three significant digits, at least one, so that a column aligns; what would
- * round to nothing is "<0.1". Copied into arena. */
+/* With the decimals that give `largest` three significant digits, at least one below 1000, so that a column aligns; what
+ * would round to nothing is "<0.1". Copied into arena. */
 const char *report_fixed(struct sp_arena *arena, double value, double largest);
 const char *report_percent(struct sp_arena *arena, double frac); /* "41.2": without the sign */
 /* Step times, never in minutes or hours: "0.0123 s" is "12.3 ms", 3600 s is "3600 s". Copied into arena. */

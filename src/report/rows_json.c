@@ -1,6 +1,7 @@
 #include "report/report.h"
 
-const struct sp_json *report_error_tree(struct sp_arena *arena, const struct sp_json *layout, const struct sp_error *err)
+const struct sp_json *report_error_tree(struct sp_arena *arena, const struct sp_json *layout,
+                                        const struct sp_error *err)
 {
     struct report_tree tree;
     report_tree_open(&tree, arena);
@@ -10,6 +11,20 @@ const struct sp_json *report_error_tree(struct sp_arena *arena, const struct sp_
     report_tree_string(&tree, "text", err->text);
     report_tree_end(&tree);
     return report_tree_close(&tree);
+}
+
+const struct sp_json *report_row_error(const struct report_rows *rows, int row)
+{
+    return report_tree_at(rows->rows[row].answer, "error.text");
+}
+
+const char *report_row_name(struct sp_arena *arena, const struct report_rows *rows, int row)
+{
+    struct sp_texts texts = {.arena = arena};
+    for (int i = 0; i < rows->n_names; i++) {
+        sp_texts_add(&texts, "%s %s", rows->names[i], rows->rows[row].values[i]);
+    }
+    return sp_join(arena, texts.items, texts.count, ", ");
 }
 
 const struct sp_json *report_row_tree(struct sp_arena *arena, const struct report_rows *rows, int row)

@@ -38,7 +38,7 @@ static const struct setting settings[] = {
     {"layout.kernels", "kernels", NULL},
     {"mask", "mask", "causal"},
 };
-enum { N_SETTINGS = (int)SP_COUNT_OF(settings), MAX_ROW_COLUMNS = 32, MAX_REMARKS = 8 };
+enum { N_SETTINGS = (int)SP_COUNT_OF(settings), MAX_ROW_COLUMNS = 32 };
 
 /* A figure of every row. */
 struct figure_column {
@@ -90,14 +90,9 @@ struct view {
     struct sp_arena *arena;
     const struct report_rows *rows;
     bool has_error;
-    bool is_same[N_SETTINGS]; /* in all rows that are priced */
+    bool is_same[N_SETTINGS];  /* in all rows that are priced */
     bool is_shown[N_SETTINGS]; /* as a column */
 };
-
-static const struct sp_json *error_of(const struct report_rows *rows, int row)
-{
-    return report_tree_at(rows->rows[row].answer, "error.text");
-}
 
 static const char *setting_text(struct sp_arena *arena, const struct setting *setting, const struct sp_json *answer)
 {
@@ -131,7 +126,7 @@ static bool is_same(const struct view *view, const struct setting *setting)
 {
     const char *first = NULL;
     for (int row = 0; row < view->rows->n_rows; row++) {
-        if (error_of(view->rows, row) != NULL) {
+        if (report_row_error(view->rows, row) != NULL) {
             continue;
         }
         const char *text = setting_text(view->arena, setting, view->rows->rows[row].answer);
@@ -146,7 +141,7 @@ static bool is_same(const struct view *view, const struct setting *setting)
 static void look_through(struct view *view)
 {
     for (int row = 0; row < view->rows->n_rows; row++) {
-        view->has_error = view->has_error || error_of(view->rows, row) != NULL;
+        view->has_error = view->has_error || report_row_error(view->rows, row) != NULL;
     }
     for (int i = 0; i < N_SETTINGS; i++) {
         view->is_same[i] = is_same(view, &settings[i]);
@@ -157,7 +152,7 @@ static void look_through(struct view *view)
 static const struct sp_json *first_priced(const struct report_rows *rows)
 {
     for (int row = 0; row < rows->n_rows; row++) {
-        if (error_of(rows, row) == NULL) {
+        if (report_row_error(rows, row) == NULL) {
             return rows->rows[row].answer;
         }
     }
@@ -175,19 +170,9 @@ static const char *heading_text(const struct view *view)
         }
         const char *text = setting_text(view->arena, &settings[i], answer);
         const char *usual = settings[i].usual;
-        if (usual == NULL || (usual[0] != '\0' && strcmp(text, usual) != 0)) {
+        if (text[0] != '\0' && (usual == NULL || (usual[0] != '\0' && strcmp(text, usual) != 0))) {
             sp_texts_add(&texts, "%s %s", settings[i].label, text);
         }
-    }
-    return sp_join(view->arena, texts.items, texts.count, ", ");
-}
-
-/* "seq 1M, sp 8": what makes a row this row. */
-static const char *row_name(const struct view *view, int row)
-{
-    struct sp_texts texts = {.arena = view->arena};
-    for (int i = 0; i < view->rows->n_names; i++) {
-        sp_texts_add(&texts, "%s %s", view->rows->names[i], view->rows->rows[row].values[i]);
     }
     return sp_join(view->arena, texts.items, texts.count, ", ");
 }
@@ -205,7 +190,7 @@ static int best_row(const struct report_rows *rows, bool *fits)
     int best = -1;
     *fits = false;
     for (int row = 0; row < rows->n_rows; row++) {
-        if (error_of(rows, row) != NULL) {
+        if (report_row_error(rows, row) != NULL) {
             continue;
         }
         bool row_fits = report_tree_at(rows->rows[row].answer, "fits")->boolean;
@@ -227,7 +212,7 @@ static const char *best_text(const struct view *view)
     if (best < 0) {
         return "no row keeps the rules";
     }
-    const char *name = row_name(view, best);
+    const char *name = report_row_name(view->arena, view->rows, best);
     if (fits) {
         return sp_format(view->arena, "fastest that fits: %s (%s tokens/s/GPU)", name,
                          report_three(view->arena, number_at(view->rows, best, "tokens_per_s_per_gpu")));
@@ -281,7 +266,7 @@ static void fill_row(const struct view *view, struct report_grid *grid, int row)
     for (int i = 0; i < view->rows->n_names; i++) {
         report_grid_text(grid, column++, "%s", view->rows->rows[row].values[i]);
     }
-    const struct sp_json *error = error_of(view->rows, row);
+    const struct sp_json *error = report_row_error(view->rows, row);
     if (error != NULL) {
         report_grid_text(grid, grid->n_columns - 1, "%s", error->string);
         return;
@@ -310,84 +295,6 @@ static void print_rows(const struct view *view)
     report_grid_print(view->style, &grid);
 }
 
-/* ---- remarks ---------------------------------------------------------------------------------------------------- */
-
-static bool has_text(const struct sp_json *list, const char *text)
-{
-    for (const struct sp_json *own = list == NULL ? NULL : list->first; own != NULL; own = own->next) {
-        if (strcmp(own->string, text) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* "sp 8: ..." when the text is of some rows only. */
-static const char *with_rows(const struct view *view, const char *path, const char *text)
-{
-    int n_priced = 0;
-    int n_having = 0;
-    int having = 0;
-    for (int row = 0; row < view->rows->n_rows; row++) {
-        n_priced += error_of(view->rows, row) == NULL ? 1 : 0;
-        if (has_text(report_tree_at(view->rows->rows[row].answer, path), text)) {
-            n_having++;
-            having = row;
-        }
-    }
-    if (n_having == n_priced) {
-        return text;
-    }
-    return n_having == 1 ? sp_format(view->arena, "%s: %s", row_name(view, having), text)
-                         : sp_format(view->arena, "%d of %d rows: %s", n_having, n_priced, text);
-}
-
-/* Every text once, whichever rows have it. What does not fit has its column already. */
-static void collect_texts(const struct view *view, const char *path, struct sp_texts *texts)
-{
-    static const char in_column[] = "does not fit";
-    for (int row = 0; row < view->rows->n_rows; row++) {
-        const struct sp_json *list = report_tree_at(view->rows->rows[row].answer, path);
-        for (const struct sp_json *text = list == NULL ? NULL : list->first; text != NULL; text = text->next) {
-            if (strncmp(text->string, in_column, strlen(in_column)) != 0) {
-                sp_texts_add(texts, "%s", text->string);
-            }
-        }
-    }
-}
-
-static void print_remark(const struct view *view, const char *label, const char *text)
-{
-    if (view->style->format == REPORT_MARKDOWN) {
-        (void)fprintf(view->style->file, "- %s: %s\n", label, text);
-    } else {
-        char padded[16];
-        (void)snprintf(padded, sizeof(padded), "%-8s", label);
-        report_wrap(view->style->file, 2, padded, text);
-    }
-}
-
-static void print_remarks(const struct view *view)
-{
-    struct sp_texts warnings = {.arena = view->arena};
-    struct sp_texts assumed = {.arena = view->arena};
-    collect_texts(view, "warnings", &warnings);
-    collect_texts(view, "assumed", &assumed);
-    if (warnings.count + assumed.count > 0) {
-        (void)fputc('\n', view->style->file);
-    }
-    for (size_t i = 0; i < warnings.count && i < MAX_REMARKS; i++) {
-        print_remark(view, "warning", with_rows(view, "warnings", warnings.items[i]));
-    }
-    if (warnings.count > MAX_REMARKS) {
-        size_t n_more = warnings.count - MAX_REMARKS;
-        print_remark(view, "warning", sp_format(view->arena, "and %zu more (--format json has them all)", n_more));
-    }
-    if (assumed.count > 0) {
-        print_remark(view, "assumed", report_join_texts(view->arena, &assumed));
-    }
-}
-
 void report_rows_table(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)
 {
     struct view view = {.style = style, .arena = arena, .rows = rows};
@@ -404,7 +311,7 @@ void report_rows_table(const struct report_style *style, struct sp_arena *arena,
                       report_color(style, REPORT_PLAIN));
     }
     print_rows(&view);
-    print_remarks(&view);
+    report_rows_remarks(style, arena, rows);
 }
 
 void report_rows(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)

@@ -56,7 +56,7 @@ static void fill_time_curve(struct sp_arena *arena, const struct curve_point *po
     };
 }
 
-/* ---- gemm --------------------------------------------------------------------------------------------------------- */
+/* ---- gemm ------------------------------------------------------------------------------------------------------- */
 
 #define CEILING(name, pass)                                                                                            \
     {                                                                                                                  \
@@ -147,7 +147,7 @@ bool gemm_curve_decode(const struct sp_decoder *decoder, const struct sp_json *j
     return true;
 }
 
-/* ---- copy --------------------------------------------------------------------------------------------------------- */
+/* ---- copy ------------------------------------------------------------------------------------------------------- */
 
 struct table_file {
     struct curve_table table;
@@ -168,7 +168,7 @@ bool copy_curve_decode(const struct sp_decoder *decoder, const struct sp_json *j
     return true;
 }
 
-/* ---- attention ---------------------------------------------------------------------------------------------------- */
+/* ---- attention -------------------------------------------------------------------------------------------------- */
 
 struct attention_file {
     struct curve_table table;
@@ -273,7 +273,7 @@ bool attention_curves_decode(const struct sp_decoder *decoder, const struct sp_j
     return true;
 }
 
-/* ---- collectives inside a node ------------------------------------------------------------------------------------- */
+/* ---- collectives inside a node ---------------------------------------------------------------------------------- */
 
 static bool read_collectives(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
                              struct curve_points *points, struct sp_error *err)

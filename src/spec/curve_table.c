@@ -9,7 +9,7 @@
 
 static const double LARGEST_X = 1e15; /* bytes, tokens or widths beyond this are mistakes */
 
-/* ---- rows -> points ----------------------------------------------------------------------------------------------- */
+/* ---- rows -> points --------------------------------------------------------------------------------------------- */
 
 bool curve_keep_array(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
                       struct sp_error *err)
@@ -137,7 +137,7 @@ bool curve_points_read(const struct curve_reading *reading, const struct curve_t
     return true;
 }
 
-/* ---- points -> runs ----------------------------------------------------------------------------------------------- */
+/* ---- points -> runs --------------------------------------------------------------------------------------------- */
 
 static int compare_keys(const struct curve_point *a, const struct curve_point *b)
 {

@@ -179,9 +179,14 @@ static void fail_unknown(struct sp_arena *arena, const char *kind, const char *n
                       name, nearest);
         return;
     }
-    size_t n_listed = names.count < MAX_LISTED ? names.count : MAX_LISTED;
+    size_t n_listed = names.count;
+    const char *rest = "";
+    if (n_listed > MAX_LISTED) {
+        n_listed = MAX_LISTED;
+        rest = ", ...";
+    }
     (void)sp_fail(err, SP_ERROR_INPUT, "unknown %s \"%s\": expected %s%s, or the path of a file", noun, name,
-                  sp_join(arena, names.items, n_listed, ", "), n_listed < names.count ? ", ..." : "");
+                  sp_join(arena, names.items, n_listed, ", "), rest);
 }
 
 const char *data_find(struct sp_arena *arena, const char *kind, const char *name_or_path, struct sp_error *err)

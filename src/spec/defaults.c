@@ -10,7 +10,7 @@ static const int64_t LARGEST_MICRO_BATCH = (int64_t)1 << 20;
 static const int64_t LARGEST_CLUSTER = (int64_t)1 << 30;
 static const double DEFAULT_LOSS_CHUNK = 8192; /* tokens */
 
-/* ---- cluster ------------------------------------------------------------------------------------------------------ */
+/* ---- cluster ---------------------------------------------------------------------------------------------------- */
 
 static bool check_cluster(int64_t gpus, int64_t per_node, struct sp_error *err)
 {
@@ -22,9 +22,10 @@ static bool check_cluster(int64_t gpus, int64_t per_node, struct sp_error *err)
         return true;
     }
     int64_t below = gpus / per_node * per_node;
-    return sp_fail_rule(
-        err, "gpus_per_node", "%lld gpus: expected up to the %lld of a node or a multiple of %lld; nearest: %lld, %lld",
-        (long long)gpus, (long long)per_node, (long long)per_node, (long long)below, (long long)(below + per_node));
+    int64_t above = below + per_node;
+    return sp_fail_rule(err, "gpus_per_node",
+                        "%lld gpus: expected up to the %lld of a node or a multiple of %lld; nearest: %lld, %lld",
+                        (long long)gpus, (long long)per_node, (long long)per_node, (long long)below, (long long)above);
 }
 
 bool defaults_cluster(const struct request *request, struct question *question, struct sp_error *err)
@@ -50,7 +51,7 @@ bool defaults_cluster(const struct request *request, struct question *question, 
     return true;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------------- */
+/* ---- layout ----------------------------------------------------------------------------------------------------- */
 
 static int64_t count_or(struct sp_option_count count, int64_t value)
 {
@@ -112,9 +113,29 @@ static bool fill_order(const struct request *request, struct sp_arena *arena, st
             return false;
         }
         if (strcmp(setting.path, "layout.order") == 0 && !order_parse(arena, setting.value, layout->order, err)) {
-            sp_error_prefix(err, "--set");
+            sp_error_prefix(err, "--set: layout.order");
             return false;
         }
+    }
+    return true;
+}
+
+static bool fill_recompute(const struct request *request, struct layout_spec *layout, struct sp_error *err)
+{
+    const char *text = request->recompute != NULL ? request->recompute : "full";
+    if (!recompute_parse(text, &layout->recompute, &layout->recompute_layers, err)) {
+        sp_error_prefix(err, "--recompute");
+        return false;
+    }
+    return true;
+}
+
+static bool fill_pp_layers(const struct request *request, struct sp_arena *arena, struct layout_spec *layout,
+                           struct sp_error *err)
+{
+    if (!pp_layers_parse(arena, request->pp_layers, layout, err)) {
+        sp_error_prefix(err, "--pp-layers");
+        return false;
     }
     return true;
 }
@@ -150,13 +171,11 @@ bool defaults_layout(const struct request *request, struct question *question, s
     layout->precision = request->precision >= 0 ? (enum dtype)request->precision : DTYPE_BF16;
     layout->has_tp_sp = request->tp_sp >= 0 ? request->tp_sp == 1 : layout->tp > 1;
     fill_sp_factors(request, question, layout);
-    const char *recompute = request->recompute != NULL ? request->recompute : "full";
-    return recompute_parse(recompute, &layout->recompute, &layout->recompute_layers, err) &&
-           pp_layers_parse(question->arena, request->pp_layers, layout, err) &&
+    return fill_recompute(request, layout, err) && fill_pp_layers(request, question->arena, layout, err) &&
            fill_order(request, question->arena, layout, err) && fill_attention(request, question, err);
 }
 
-/* ---- software and run settings ------------------------------------------------------------------------------------- */
+/* ---- software and run settings ---------------------------------------------------------------------------------- */
 
 /* run.KEY of --set. The names are the contract's. */
 struct run_settings {
@@ -183,7 +202,8 @@ static const struct sp_field run_members[] = {
     RUN_FIELD(moment_dtype, SP_FIELD_ENUM, .names = dtype_names, .help = "of Adam's two moments"),
     RUN_FIELD(master_weights, SP_FIELD_BOOL, .help = "float32 copy of the weights in the optimizer"),
     RUN_FIELD(loss, SP_FIELD_ENUM, .names = loss_names, .help = "plain, fused or chunked cross entropy"),
-    RUN_FIELD(loss_chunk, SP_FIELD_QUANTITY, .dimension = SP_TOKENS, .min = 1, .max = 1e12, .help = "tokens per chunk"),
+    RUN_FIELD(loss_chunk, SP_FIELD_QUANTITY, .dimension = SP_TOKENS, .min = 1, .max = 0x1p40,
+              .help = "tokens per chunk"),
     RUN_FIELD(vocab_parallel, SP_FIELD_BOOL, .help = "vocabulary split over tp"),
     RUN_FIELD(expand_kv, SP_FIELD_BOOL, .help = "key-value heads repeated before attention"),
     RUN_FIELD(tiled_mlp, SP_FIELD_BOOL, .help = "MLP in tiles of the sequence"),
@@ -263,7 +283,7 @@ bool defaults_software(const struct request *request, struct question *question,
     return loss_read(arena, question->run.loss, &software->loss, err) && settings_apply(request, &loss, arena, err);
 }
 
-/* ---- batch -------------------------------------------------------------------------------------------------------- */
+/* ---- batch ------------------------------------------------------------------------------------------------------ */
 
 /* 16 Mi tokens' worth of sequences, raised to what fills every data-parallel rank and every stage. */
 static int64_t default_batch(const struct run_spec *run, const struct layout_spec *layout)
@@ -283,7 +303,11 @@ bool defaults_batch(const struct request *request, struct question *question, st
                             (long long)layout->micro_batch, (long long)LARGEST_MICRO_BATCH);
     }
     if (request->global_batch != NULL) {
-        return global_batch_parse(question->arena, request->global_batch, run->seq, &run->global_batch, err);
+        bool is_parsed = global_batch_parse(question->arena, request->global_batch, run->seq, &run->global_batch, err);
+        if (!is_parsed) {
+            sp_error_prefix(err, "--global-batch");
+        }
+        return is_parsed;
     }
     /* Degrees that exceed the cluster are refused by layout_check(); until then they must not overflow. */
     bool exceeds = layout->dp > run->gpus || layout->pp > run->gpus / layout->dp;

@@ -127,26 +127,29 @@ static const struct sp_field network_fields[] = {
 };
 static const struct sp_field network_settable[] = {NETWORK_FIGURES, END};
 
-bool schema_check(const char *file, const char *path, const char *found, const char *expected, struct sp_error *err)
+bool schema_check(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, const char *expected,
+                  struct sp_error *err)
 {
-    if (strcmp(found, expected) == 0) {
+    const struct sp_json *schema = json->type == SP_JSON_OBJECT ? sp_json_member(json, "schema") : NULL;
+    if (schema == NULL || schema->type != SP_JSON_STRING || strcmp(schema->string, expected) == 0) {
         return true;
     }
-    return sp_fail(err, SP_ERROR_INPUT, "%s: %s.schema: expected \"%s\", found \"%.60s\"", file, path, expected, found);
+    return sp_fail(err, SP_ERROR_INPUT, "%s: %s.schema: expected \"%s\", found \"%.60s\"", decoder->file, path,
+                   expected, schema->string);
 }
 
 static bool gpu_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
                        struct gpu_spec *gpu, struct sp_error *err)
 {
-    return sp_fields_decode(gpu_fields, decoder, json, path, gpu, err) &&
-           schema_check(decoder->file, path, gpu->schema, "seqplan.gpu/1", err);
+    return schema_check(decoder, json, path, "seqplan.gpu/1", err) &&
+           sp_fields_decode(gpu_fields, decoder, json, path, gpu, err);
 }
 
 static bool network_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
                            struct network_spec *network, struct sp_error *err)
 {
-    return sp_fields_decode(network_fields, decoder, json, path, network, err) &&
-           schema_check(decoder->file, path, network->schema, "seqplan.network/1", err);
+    return schema_check(decoder, json, path, "seqplan.network/1", err) &&
+           sp_fields_decode(network_fields, decoder, json, path, network, err);
 }
 
 /* Opens the file of a name; *decoder is then for that file. */
@@ -158,6 +161,13 @@ static const struct sp_json *open_named(struct sp_decoder *decoder, const char *
     return path == NULL ? NULL : sp_json_read(decoder->arena, path, err);
 }
 
+/* An error inside a named file says who named it. */
+static bool in_member(const struct sp_decoder *decoder, const char *path, struct sp_error *err)
+{
+    sp_error_prefix(err, "%s: %s", decoder->file, path);
+    return false;
+}
+
 /* "gpu": the name of a file, or such a file inline. */
 static bool gpu_member_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
                               void *target, struct sp_error *err)
@@ -167,11 +177,7 @@ static bool gpu_member_decode(const struct sp_decoder *decoder, const struct sp_
     }
     struct sp_decoder named = *decoder;
     const struct sp_json *file = open_named(&named, "hardware/gpus", json->string, err);
-    if (file == NULL) {
-        sp_error_prefix(err, "%s: %s", decoder->file, path);
-        return false;
-    }
-    return gpu_decode(&named, file, "$", target, err);
+    return (file != NULL && gpu_decode(&named, file, "$", target, err)) || in_member(decoder, path, err);
 }
 
 static bool network_member_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
@@ -182,11 +188,7 @@ static bool network_member_decode(const struct sp_decoder *decoder, const struct
     }
     struct sp_decoder named = *decoder;
     const struct sp_json *file = open_named(&named, "hardware/networks", json->string, err);
-    if (file == NULL) {
-        sp_error_prefix(err, "%s: %s", decoder->file, path);
-        return false;
-    }
-    return network_decode(&named, file, "$", target, err);
+    return (file != NULL && network_decode(&named, file, "$", target, err)) || in_member(decoder, path, err);
 }
 
 static const struct sp_field file_fields[] = {
@@ -267,15 +269,21 @@ bool hardware_check(const struct hardware_spec *hardware, const char *file, enum
     return true;
 }
 
+static bool make_ideal(struct hardware_spec *hardware, struct sp_error *err)
+{
+    if (hardware->network.name == NULL) {
+        return sp_fail(err, SP_ERROR_USAGE, "--network ideal: %s has no network of its own to take the rate from",
+                       hardware->name);
+    }
+    hardware->network.name = "ideal";
+    hardware->network.title = "ideal";
+    hardware->network.is_ideal = true;
+    return true;
+}
+
 static bool replace_network(struct sp_arena *arena, const char *name, struct network_spec *network,
                             struct sp_error *err)
 {
-    if (strcmp(name, "ideal") == 0) {
-        network->name = "ideal";
-        network->title = "ideal";
-        network->is_ideal = true;
-        return true;
-    }
     struct sp_decoder decoder = {.arena = arena};
     const struct sp_json *json = open_named(&decoder, "hardware/networks", name, err);
     *network = (struct network_spec){0};
@@ -287,8 +295,8 @@ bool hardware_decode(struct sp_arena *arena, const char *path, const struct sp_j
 {
     *hardware = (struct hardware_spec){.path = path};
     const struct sp_decoder decoder = {.arena = arena, .file = path};
-    return sp_fields_decode(file_fields, &decoder, json, "$", hardware, err) &&
-           schema_check(path, "$", hardware->schema, "seqplan.hardware/1", err) &&
+    return schema_check(&decoder, json, "$", "seqplan.hardware/1", err) &&
+           sp_fields_decode(file_fields, &decoder, json, "$", hardware, err) &&
            hardware_check(hardware, path, SP_ERROR_INPUT, err);
 }
 
@@ -299,6 +307,9 @@ bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char 
     const struct sp_json *json = path == NULL ? NULL : sp_json_read(arena, path, err);
     if (json == NULL || !hardware_decode(arena, path, json, hardware, err)) {
         return false;
+    }
+    if (network_name != NULL && strcmp(network_name, "ideal") == 0) {
+        return make_ideal(hardware, err);
     }
     return network_name == NULL || replace_network(arena, network_name, &hardware->network, err);
 }

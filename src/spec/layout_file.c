@@ -1,4 +1,4 @@
-/* --layout: a layout as printed, or a whole answer that holds one, put under what the user gives on the command line. */
+/* --layout: a layout as printed, or a whole answer that holds one, put under what the user gives beside it. */
 #include "spec/spec_internal.h"
 
 #include <string.h>
@@ -10,18 +10,22 @@ struct layout_file {
     int method, schedule, precision, framework, kernels;
     bool has_tp_sp;
     const char *pp_layers, *recompute, *offload, *attention, *order;
-    const struct sp_json *placement;
     const struct sp_json *run;
 };
+
+static bool check_object(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                         struct sp_error *err)
+{
+    (void)target;
+    return json->type == SP_JSON_OBJECT ||
+           sp_fail(err, SP_ERROR_INPUT, "%s: %s: expected an object", decoder->file, path);
+}
 
 static bool keep_object(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
                         struct sp_error *err)
 {
-    if (json->type != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_ERROR_INPUT, "%s: %s: expected an object", decoder->file, path);
-    }
     *(const struct sp_json **)target = json;
-    return true;
+    return check_object(decoder, json, path, target, err);
 }
 
 static bool in_file(const struct sp_decoder *decoder, const char *path, struct sp_error *err)
@@ -87,7 +91,7 @@ static bool decode_pp_layers(const struct sp_decoder *decoder, const struct sp_j
     }
 #define CHOICE(name, member, choices, text)                                                                            \
     {                                                                                                                  \
-        .key = name, .type = SP_FIELD_ENUM, .offset = offsetof(struct layout_file, member), .names = (choices),        \
+        .key = (name), .type = SP_FIELD_ENUM, .offset = offsetof(struct layout_file, member), .names = (choices),      \
         .help = (text)                                                                                                 \
     }
 #define CUSTOM(member, decoder, text)                                                                                  \
@@ -132,7 +136,10 @@ static const struct sp_field layout_fields[] = {
      .offset = offsetof(struct layout_file, has_tp_sp),
      .help = "Megatron's sequence parallelism inside tp"},
     CUSTOM(order, decode_order, "axes, the fastest first"),
-    CUSTOM(placement, keep_object, "where groups lie: follows from the rest, not read"),
+    {.key = "placement",
+     .type = SP_FIELD_CUSTOM,
+     .decode = check_object,
+     .help = "where groups lie: follows from the rest, not read"},
     CUSTOM(run, keep_object, "settings of --set run.KEY"),
     {.key = NULL},
 };

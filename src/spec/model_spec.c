@@ -1,5 +1,6 @@
 #include "spec/spec_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Larger figures are not models but mistakes; and below these no product of three overflows a double's 2^53 by much,
@@ -182,6 +183,7 @@ static bool read_sizes(const struct reader *reader, struct model_spec *model)
 static bool read_flags(const struct reader *reader, struct model_spec *model)
 {
     const struct model_family *family = reader->family;
+    assert(family != NULL); /* read_family() came first */
     bool attention_bias = false;
     bool mlp_bias = false;
     if (!read_bool(reader, "tie_word_embeddings", family->has_tied_embeddings, &model->has_tied_embeddings) ||

@@ -1,4 +1,4 @@
-/* Values of options that are more than a word or a number. */
+/* Values of options that are more than a word or a number. The caller puts the name of the option before an error. */
 #include "spec/spec_internal.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ bool recompute_parse(const char *text, enum recompute_kind *kind, int64_t *layer
         return true;
     }
     return sp_fail(err, SP_ERROR_USAGE,
-                   "recompute: expected none, selective, full or block:N (N layers per stage), found "
+                   "expected none, selective, full or block:N (N layers per stage), found "
                    "\"%.60s\"",
                    text);
 }
@@ -67,7 +67,7 @@ bool order_parse(struct sp_arena *arena, const char *text, enum axis order[N_AXE
         return true;
     }
     return sp_fail(err, SP_ERROR_USAGE,
-                   "layout.order: expected tp, cp, ep, dp and pp once each, the fastest first, such as "
+                   "expected tp, cp, ep, dp and pp once each, the fastest first, such as "
                    "\"tp-cp-ep-dp-pp\", found \"%.60s\"",
                    text);
 }
@@ -85,8 +85,7 @@ static bool explicit_layers_parse(struct sp_arena *arena, const char *text, stru
         size_t length = strcspn(at, ",");
         if (!count_parse(at, length, &layers[stage])) {
             return sp_fail(err, SP_ERROR_USAGE,
-                           "pp-layers: expected auto, padded or layers per stage such as \"7,8,8,7\", found \"%.60s\"",
-                           text);
+                           "expected auto, padded or layers per stage such as \"7,8,8,7\", found \"%.60s\"", text);
         }
         at += length + 1;
     }
@@ -124,21 +123,17 @@ bool global_batch_parse(struct sp_arena *arena, const char *text, int64_t seq, i
     struct sp_error ignored = {0};
     if (length <= suffix || strcmp(text + length - suffix, tokens_suffix) != 0 ||
         !sp_quantity_parse(sp_strndup(arena, text, length - suffix), SP_TOKENS, &tokens, &ignored) || tokens < 1) {
-        return sp_fail(
-            err, SP_ERROR_USAGE,
-            "--global-batch: expected sequences such as \"64\" or tokens such as \"16Mtok\", found \"%.60s\"", text);
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "expected sequences such as \"64\" or tokens such as \"16Mtok\", found \"%.60s\"", text);
     }
-    if (tokens > (double)((int64_t)1 << 52)) {
-        return sp_fail(err, SP_ERROR_USAGE, "--global-batch: expected fewer than 2^52 tokens, found \"%.60s\"", text);
-    }
-    int64_t whole = (int64_t)tokens;
+    int64_t whole = (int64_t)tokens; /* at most 2^53: larger ones are not whole */
     *batch = whole / seq;
     if (whole % seq == 0) {
         return true;
     }
-    return sp_fail(
-        err, SP_ERROR_USAGE,
-        "--global-batch: expected a multiple of the sequence of %lld tokens, found %lld tokens; the nearest number of "
-        "sequences is %lld",
-        (long long)seq, (long long)whole, (long long)(*batch == 0 || whole % seq * 2 > seq ? *batch + 1 : *batch));
+    return sp_fail(err, SP_ERROR_USAGE,
+                   "expected a multiple of the sequence of %lld tokens, found %lld tokens; the nearest number of "
+                   "sequences is %lld",
+                   (long long)seq, (long long)whole,
+                   (long long)(*batch == 0 || whole % seq * 2 > seq ? *batch + 1 : *batch));
 }

@@ -41,7 +41,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* ---- one stride --------------------------------------------------------------------------------------------------- */
+/* ---- one stride ------------------------------------------------------------------------------------------------- */
 
 /* The largest remainder modulo D that the first rank of a group has. First ranks are lo + hi x block with lo below
  * stride; after D / gcd blocks the remainders repeat. */
@@ -73,7 +73,7 @@ static int64_t domains_of_line(int64_t size, int64_t stride, int64_t n_blocks, i
     return (largest_start(stride, block, n_blocks, domain) + (size - 1) * stride) / domain + 1;
 }
 
-/* ---- two strides -------------------------------------------------------------------------------------------------- */
+/* ---- two strides ------------------------------------------------------------------------------------------------ */
 
 /* Domains of the group that begins at remainder `start`. Runs that lie further apart than a domain share none; nearer
  * ones leave none out. */
@@ -148,7 +148,7 @@ static int64_t domains_of_group(const struct group *group, int64_t total, int64_
     return search_domains(group, total / outer_block, domain);
 }
 
-/* ---- placement ---------------------------------------------------------------------------------------------------- */
+/* ---- placement -------------------------------------------------------------------------------------------------- */
 
 static void fill_tier(const struct hardware_spec *hardware, struct group_placement *placement)
 {

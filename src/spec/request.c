@@ -1,5 +1,6 @@
 #include "spec/spec_internal.h"
 
+#include <assert.h>
 #include <string.h>
 
 void request_init(struct request *request, struct sp_arena *arena)
@@ -18,7 +19,7 @@ void request_init(struct request *request, struct sp_arena *arena)
     };
 }
 
-/* ---- settings ----------------------------------------------------------------------------------------------------- */
+/* ---- settings --------------------------------------------------------------------------------------------------- */
 
 bool setting_split(struct sp_arena *arena, const char *text, struct setting *setting, struct sp_error *err)
 {
@@ -34,6 +35,7 @@ bool setting_split(struct sp_arena *arena, const char *text, struct setting *set
 
 bool setting_has_root(const struct setting *setting, const char *root)
 {
+    assert(setting->path != NULL); /* setting_split() filled it */
     size_t length = strlen(root);
     return strncmp(setting->path, root, length) == 0 && setting->path[length] == '.';
 }
@@ -127,7 +129,7 @@ bool settings_apply(const struct request *request, const struct settable *settab
     return true;
 }
 
-/* ---- question ----------------------------------------------------------------------------------------------------- */
+/* ---- question --------------------------------------------------------------------------------------------------- */
 
 static bool check_required(const struct request *request, struct sp_arena *arena, struct sp_error *err)
 {

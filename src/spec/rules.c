@@ -1,5 +1,5 @@
-/* What a layout must keep, each rule with its numbers and the nearest legal values. The rules of an attention method are
- * the method's own. */
+/* What a layout must keep, each rule with its numbers and the nearest legal values. The rules of an attention method
+ * are the method's own. */
 #include "spec/spec_internal.h"
 
 #include <assert.h>
@@ -60,13 +60,14 @@ const char *divisors_text(struct sp_arena *arena, int64_t n, int64_t near)
 static const char *multiples_text(struct sp_arena *arena, int64_t value, int64_t unit)
 {
     int64_t below = value / unit * unit;
+    int64_t above = below + unit;
     if (below == 0) {
         return sp_format(arena, "%lld", (long long)unit);
     }
-    return sp_format(arena, "%lld, %lld", (long long)below, (long long)(below + unit));
+    return sp_format(arena, "%lld, %lld", (long long)below, (long long)above);
 }
 
-/* ---- degrees ------------------------------------------------------------------------------------------------------ */
+/* ---- degrees ---------------------------------------------------------------------------------------------------- */
 
 /* tp x sp x pp x dp, or gpus + 1 when it is larger than gpus: it may not fit an integer. */
 static int64_t product_up_to(const struct layout_spec *layout, int64_t gpus)
@@ -106,7 +107,7 @@ static bool check_product(const struct question *question, struct sp_error *err)
                         (long long)layout->dp, found, legal);
 }
 
-/* ---- layers over stages ------------------------------------------------------------------------------------------- */
+/* ---- layers over stages ----------------------------------------------------------------------------------------- */
 
 static bool fail_remainder(const struct question *question, struct sp_error *err)
 {
@@ -188,7 +189,7 @@ static bool check_recompute(const struct question *question, struct sp_error *er
                         (long long)layout->recompute_layers, (long long)most);
 }
 
-/* ---- widths over tp ----------------------------------------------------------------------------------------------- */
+/* ---- widths over tp --------------------------------------------------------------------------------------------- */
 
 static bool check_kv_heads(struct question *question, struct sp_error *err)
 {
@@ -209,9 +210,10 @@ static bool check_kv_heads(struct question *question, struct sp_error *err)
             "--set run.expand_kv=true",
             (long long)tp, (long long)kv_heads, framework_names[question->layout.framework], (long long)kv_heads);
     }
+    int64_t copies = tp / kv_heads;
     sp_texts_add(&question->warnings,
                  "tp %lld repeats each of the %lld key-value heads %lld times (memory counted); tp %lld would not",
-                 (long long)tp, (long long)kv_heads, (long long)(tp / kv_heads), (long long)kv_heads);
+                 (long long)tp, (long long)kv_heads, (long long)copies, (long long)kv_heads);
     return true;
 }
 
@@ -234,7 +236,7 @@ static bool check_widths(struct question *question, struct sp_error *err)
     return is_legal;
 }
 
-/* ---- sequence ----------------------------------------------------------------------------------------------------- */
+/* ---- sequence --------------------------------------------------------------------------------------------------- */
 
 /* "zigzag: 2 x sp 8, and each part by tp 4 under --tp-sp on": where the unit comes from. */
 static const char *sequence_unit_text(struct sp_arena *arena, const struct layout_spec *layout)
@@ -271,7 +273,7 @@ static bool check_sequence(struct question *question, struct sp_error *err)
                         (long long)seq, (long long)unit, why, multiples_text(question->arena, seq, unit));
 }
 
-/* ---- batch -------------------------------------------------------------------------------------------------------- */
+/* ---- batch ------------------------------------------------------------------------------------------------------ */
 
 static bool check_batch(struct question *question, struct sp_error *err)
 {
@@ -285,6 +287,7 @@ static bool check_batch(struct question *question, struct sp_error *err)
                             multiples_text(question->arena, batch, unit));
     }
     int64_t micro_batches = batch / unit;
+    int64_t enough = layout->pp * unit;
     if (micro_batches >= layout->pp) {
         return true;
     }
@@ -293,19 +296,18 @@ static bool check_batch(struct question *question, struct sp_error *err)
             err, "few_micro_batches",
             "%lld micro-batches are fewer than pp %lld stages, which %s refuses; raise --global-batch to "
             "%lld",
-            (long long)micro_batches, (long long)layout->pp, framework_names[layout->framework],
-            (long long)(layout->pp * unit));
+            (long long)micro_batches, (long long)layout->pp, framework_names[layout->framework], (long long)enough);
     }
     double bubble = (double)(layout->pp - 1) / (double)(micro_batches + layout->pp - 1);
     sp_texts_add(
         &question->warnings,
         "%lld micro-batches over pp %lld stages: %.0f %% of the time is bubble; raise --global-batch to %lld or "
         "more, or lower pp",
-        (long long)micro_batches, (long long)layout->pp, 100 * bubble, (long long)(layout->pp * unit));
+        (long long)micro_batches, (long long)layout->pp, 100 * bubble, (long long)enough);
     return true;
 }
 
-/* ---- method and framework ----------------------------------------------------------------------------------------- */
+/* ---- method and framework --------------------------------------------------------------------------------------- */
 
 static bool check_pair(const struct question *question, struct sp_error *err)
 {

@@ -95,37 +95,41 @@ const struct sp_field software_fields[] = {
     {.key = NULL},
 };
 
-/* Reads kind/NAME.json by its table. */
-static bool read_file(struct sp_arena *arena, const char *kind, const char *name, const struct sp_field *fields,
-                      void *object, struct sp_error *err)
+/* A kind of file, how it calls itself and what it holds. */
+struct software_kind {
+    const char *folder;
+    const char *schema;
+    const struct sp_field *fields;
+};
+
+static bool read_file(struct sp_arena *arena, const struct software_kind *kind, const char *name, void *object,
+                      struct sp_error *err)
 {
-    const char *path = data_find(arena, kind, name, err);
+    const char *path = data_find(arena, kind->folder, name, err);
     const struct sp_json *json = path == NULL ? NULL : sp_json_read(arena, path, err);
     const struct sp_decoder decoder = {.arena = arena, .file = path};
-    return json != NULL && sp_fields_decode(fields, &decoder, json, "$", object, err);
+    return json != NULL && schema_check(&decoder, json, "$", kind->schema, err) &&
+           sp_fields_decode(kind->fields, &decoder, json, "$", object, err);
 }
 
 bool framework_read(struct sp_arena *arena, enum framework_id framework, struct framework_spec *spec,
                     struct sp_error *err)
 {
-    const char *name = framework_names[framework];
+    static const struct software_kind kind = {"frameworks", "seqplan.framework/1", framework_file_fields};
     *spec = (struct framework_spec){0};
-    return read_file(arena, "frameworks", name, framework_file_fields, spec, err) &&
-           schema_check(name, "$", spec->schema, "seqplan.framework/1", err);
+    return read_file(arena, &kind, framework_names[framework], spec, err);
 }
 
 bool kernels_read(struct sp_arena *arena, enum kernels_id kernels, struct kernels_spec *spec, struct sp_error *err)
 {
-    const char *name = kernels_names[kernels];
+    static const struct software_kind kind = {"frameworks/kernels", "seqplan.kernels/1", kernels_file_fields};
     *spec = (struct kernels_spec){0};
-    return read_file(arena, "frameworks/kernels", name, kernels_file_fields, spec, err) &&
-           schema_check(name, "$", spec->schema, "seqplan.kernels/1", err);
+    return read_file(arena, &kind, kernels_names[kernels], spec, err);
 }
 
 bool loss_read(struct sp_arena *arena, enum loss_id loss, struct loss_spec *spec, struct sp_error *err)
 {
-    const char *name = loss_names[loss];
+    static const struct software_kind kind = {"frameworks/losses", "seqplan.loss/1", loss_file_fields};
     *spec = (struct loss_spec){0};
-    return read_file(arena, "frameworks/losses", name, loss_file_fields, spec, err) &&
-           schema_check(name, "$", spec->schema, "seqplan.loss/1", err);
+    return read_file(arena, &kind, loss_names[loss], spec, err);
 }

@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-/* ---- model (model_spec.c, model_family.c) ----------------------------------------------------------------------- */
+/* ---- model (model_spec.c, model_family.c, model_settings.c) ----------------------------------------------------- */
 
 /* A decoder of equal layers: attention with n_heads query and n_kv_heads key-value heads of head_dim, and a gated MLP
  * (three matrices) of width ffn. */
@@ -34,9 +34,9 @@ struct model_spec {
 
 /* Parameter counts, matrix by matrix (docs/model.md, eq. 1-3). */
 struct model_size {
-    double layer;      /* one decoder layer, both norms included */
-    double embedding;  /* input table, vocab x hidden */
-    double head;       /* output matrix; also counted when tied (it is used), but not in total */
+    double layer;     /* one decoder layer, both norms included */
+    double embedding; /* input table, vocab x hidden */
+    double head;      /* output matrix; also counted when tied (it is used), but not in total */
     double final_norm;
     double total;
     double active; /* what one token passes through, without the input table; a tied head counts */
@@ -47,12 +47,12 @@ struct model_size model_size(const struct model_spec *model);
  * name; an architecture without a row is refused by name (SP_ERROR_INPUT). */
 bool model_read(struct sp_arena *arena, const char *name_or_path, struct model_spec *model, struct sp_texts *warnings,
                 struct sp_error *err) SP_MUST_CHECK;
-/* The same with members of the file replaced first: settings are "num_hidden_layers=4" (--set model.FIELD=VALUE), by the
- * config's own field names. A setting that makes the model impossible is SP_ERROR_USAGE. */
+/* The same with members of the file replaced first: settings are "num_hidden_layers=4" (--set model.FIELD=VALUE), by
+ * the config's own field names. A setting that makes the model impossible is SP_ERROR_USAGE. */
 bool model_read_with(struct sp_arena *arena, const char *name_or_path, const struct sp_texts *settings,
                      struct model_spec *model, struct sp_texts *warnings, struct sp_error *err) SP_MUST_CHECK;
 
-/* ---- hardware (hardware_spec.c, curve_spec.c) ------------------------------------------------------------------- */
+/* ---- hardware (hardware_spec.c, curve_spec.c, curve_table.c) ---------------------------------------------------- */
 
 enum pass { PASS_FORWARD, PASS_INPUT_GRADIENT, PASS_WEIGHT_GRADIENT, N_GEMM_PASSES };
 
@@ -187,7 +187,8 @@ struct hardware_spec {
 bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
                    struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
 /* Paths beginning with gpu., node., intra., network. */
-bool hardware_set(struct sp_arena *arena, struct hardware_spec *hardware, const char *path, const char *text, struct sp_error *err) SP_MUST_CHECK;
+bool hardware_set(struct sp_arena *arena, struct hardware_spec *hardware, const char *path, const char *text,
+                  struct sp_error *err) SP_MUST_CHECK;
 /* What --set reaches in a struct hardware_spec: "gpu", "node", "intra", "network" and the figures inside. For show and
  * suggestions. */
 extern const struct sp_field hardware_fields[];
@@ -196,7 +197,15 @@ const struct attention_curve *gpu_attention_curve(const struct gpu_spec *gpu, co
 
 /* ---- software (software_spec.c) --------------------------------------------------------------------------------- */
 
-enum framework_id { FRAMEWORK_MEGATRON, FRAMEWORK_TORCH, FRAMEWORK_DEEPSPEED, FRAMEWORK_ALST, FRAMEWORK_RING_FLASH_ATTN, FRAMEWORK_IDEAL, N_FRAMEWORKS };
+enum framework_id {
+    FRAMEWORK_MEGATRON,
+    FRAMEWORK_TORCH,
+    FRAMEWORK_DEEPSPEED,
+    FRAMEWORK_ALST,
+    FRAMEWORK_RING_FLASH_ATTN,
+    FRAMEWORK_IDEAL,
+    N_FRAMEWORKS
+};
 extern const char *const framework_names[]; /* NULL-terminated */
 enum dtype { DTYPE_BF16, DTYPE_FP8, DTYPE_FP16, DTYPE_FP32, N_DTYPES };
 extern const char *const dtype_names[];
@@ -222,12 +231,12 @@ struct framework_spec {
     bool spreads_remainder_layers;   /* layers that do not divide by pp are spread without being asked */
     bool refuses_few_micro_batches;  /* fewer micro-batches than stages is an error, not a bubble */
     bool repeats_kv_over_tp;         /* fewer kv heads than tp: repeated (else refused unless run.expand_kv) */
-    struct sp_figure host_tail;          /* host time at the end of a step with the GPU drained */
-    struct sp_figure gemm_workspace;     /* from the allocator: cuBLAS and cuBLASLt */
+    struct sp_figure host_tail;      /* host time at the end of a step with the GPU drained */
+    struct sp_figure gemm_workspace; /* from the allocator: cuBLAS and cuBLASLt */
     struct sp_figure attention_workspace; /* from the allocator: TransformerEngine and the like, RoPE tables */
-    struct sp_figure collective_buffers; /* NCCL, outside the allocator, per communicator in use inside a node */
-    struct sp_figure allocator_slack;    /* reserved over allocated, minus one */
-    struct sp_figure bucket_bytes;       /* gradient bucket in flight (ZeRO 1, 2) */
+    struct sp_figure collective_buffers;  /* NCCL, outside the allocator, per communicator in use inside a node */
+    struct sp_figure allocator_slack;     /* reserved over allocated, minus one */
+    struct sp_figure bucket_bytes;        /* gradient bucket in flight (ZeRO 1, 2) */
 };
 
 /* kernels/elementwise: traffic of one layer in passes over a tensor (one pass = its bytes read or written once). */
@@ -254,7 +263,7 @@ struct loss_spec {
     const char *name;
     const char *title;
     const char *source;
-    struct sp_figure forward_bytes_per_logit;  /* HBM traffic of the loss kernels */
+    struct sp_figure forward_bytes_per_logit; /* HBM traffic of the loss kernels */
     struct sp_figure backward_bytes_per_logit;
     struct sp_figure peak_bytes_per_logit;     /* held at once at the loss moment, bf16 logits included */
     struct sp_figure gradient_bytes_per_logit; /* held while the head's backward runs */
@@ -268,8 +277,10 @@ struct software_spec {
 };
 /* What --set reaches in a struct software_spec: "framework", "kernels", "loss" and what is inside. */
 extern const struct sp_field software_fields[];
-bool framework_read(struct sp_arena *arena, enum framework_id framework, struct framework_spec *spec, struct sp_error *err) SP_MUST_CHECK;
-bool kernels_read(struct sp_arena *arena, enum kernels_id kernels, struct kernels_spec *spec, struct sp_error *err) SP_MUST_CHECK;
+bool framework_read(struct sp_arena *arena, enum framework_id framework, struct framework_spec *spec,
+                    struct sp_error *err) SP_MUST_CHECK;
+bool kernels_read(struct sp_arena *arena, enum kernels_id kernels, struct kernels_spec *spec,
+                  struct sp_error *err) SP_MUST_CHECK;
 bool loss_read(struct sp_arena *arena, enum loss_id loss, struct loss_spec *spec, struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- run -------------------------------------------------------------------------------------------------------- */
@@ -296,13 +307,34 @@ struct run_spec {
 
 /* ---- layout ----------------------------------------------------------------------------------------------------- */
 
-enum method_id { METHOD_NONE, METHOD_NAIVE, METHOD_ALLGATHER, METHOD_ULYSSES, METHOD_RING, METHOD_ZIGZAG, METHOD_STRIPED, METHOD_USP, METHOD_DOUBLE_RING, METHOD_FUSED_RING, N_METHODS };
+enum method_id {
+    METHOD_NONE,
+    METHOD_NAIVE,
+    METHOD_ALLGATHER,
+    METHOD_ULYSSES,
+    METHOD_RING,
+    METHOD_ZIGZAG,
+    METHOD_STRIPED,
+    METHOD_USP,
+    METHOD_DOUBLE_RING,
+    METHOD_FUSED_RING,
+    N_METHODS
+};
 extern const char *const method_names[];
-enum schedule_id { SCHEDULE_GPIPE, SCHEDULE_1F1B, SCHEDULE_INTERLEAVED, SCHEDULE_ZB_H1, SCHEDULE_ZBV, SCHEDULE_DUALPIPE, N_SCHEDULES };
+enum schedule_id {
+    SCHEDULE_GPIPE,
+    SCHEDULE_1F1B,
+    SCHEDULE_INTERLEAVED,
+    SCHEDULE_ZB_H1,
+    SCHEDULE_ZBV,
+    SCHEDULE_DUALPIPE,
+    N_SCHEDULES
+};
 extern const char *const schedule_names[];
 enum recompute_kind { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL, RECOMPUTE_BLOCK };
 enum axis { AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP, N_AXES };
-extern const char *const axis_names[]; /* "tp", "cp", "ep", "dp", "pp": names of layout.order; the cp axis is "sp" in answers */
+extern const char
+    *const axis_names[]; /* "tp", "cp", "ep", "dp", "pp": names of layout.order; the cp axis is "sp" in answers */
 enum tier { TIER_NONE, TIER_NVLINK, TIER_PCIE, TIER_NETWORK, TIER_MIXED };
 extern const char *const tier_names[]; /* "none", "nvlink", "pcie", "network", "mixed" */
 enum pp_layers_kind { PP_LAYERS_EVEN, PP_LAYERS_AUTO, PP_LAYERS_PADDED, PP_LAYERS_EXPLICIT };
@@ -337,21 +369,22 @@ struct group_placement {
     int64_t size;           /* ranks in a group */
     int64_t stride;         /* GPUs between neighbours of the group */
     int64_t nodes;          /* nodes (NVLink domains) that the widest group spans */
-    int64_t ranks_per_node; /* of one group in one domain, at least 1 */
+    int64_t ranks_per_node; /* of that group in a domain: size / nodes, rounded up */
     enum tier tier;
 };
-struct group_placement layout_placement(const struct layout_spec *layout, const struct hardware_spec *hardware, enum axis axis);
+struct group_placement layout_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
+                                        enum axis axis);
 /* The dp x sp group that shards gradients and optimizer state. */
 struct group_placement layout_shard_placement(const struct layout_spec *layout, const struct hardware_spec *hardware);
 
-/* ---- question (request.c, defaults.c, rules.c) ------------------------------------------------------------------ */
+/* ---- question (request.c, layout_file.c, defaults.c, assumed.c, rules.c) ---------------------------------------- */
 
 /* What the user asked for, as typed; any member may be absent (NULL, is_given false, -1 for choices). */
 struct request {
     const char *model, *hardware, *network;
     struct sp_option_count gpus, nodes, seq, micro_batch;
     struct sp_option_count tp, sp, sp_ulysses, sp_inner, pp, vpp, dp, ep, etp, documents, tokens;
-    const char *global_batch; /* "64" or "16Mtok" */
+    const char *global_batch;                                         /* "64" or "16Mtok" */
     int method, framework, schedule, precision, kernels, flops, mode; /* enum values or -1 */
     int tp_sp;                                                        /* 0 off, 1 on, -1 */
     int zero;                                                         /* 0 to 3, or -1 */
@@ -374,11 +407,12 @@ struct question {
 
 /* Loads the inputs and fills in the contract's defaults; rules are checked by step_check() (step/step.h), which calls
  * layout_check() and the method's own. Errors: SP_ERROR_USAGE for options, SP_ERROR_INPUT for files. */
-bool question_resolve(const struct request *request, struct sp_arena *arena, struct question *question, struct sp_error *err) SP_MUST_CHECK;
+bool question_resolve(const struct request *request, struct sp_arena *arena, struct question *question,
+                      struct sp_error *err) SP_MUST_CHECK;
 /* "run" and what is inside: the paths of --set run.KEY=VALUE (offsets are private to this layer). */
 extern const struct sp_field run_fields[];
 /* The rules that do not depend on the attention method: degrees, layers, sequence, heads over tp, batch, features not
- * built yet. Every broken rule is added with sp_fail_rule(); warnings go to the question. Returns true when all hold. */
+ * built yet. Every broken rule is added with sp_fail_rule(); warnings go to the question. True when all hold. */
 bool layout_check(struct question *question, struct sp_error *err);
 
 /* Legal (method, framework) pairs: the contract's table, complete; building a pair is method/traits.c. */

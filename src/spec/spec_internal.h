@@ -128,8 +128,9 @@ bool hardware_decode(struct sp_arena *arena, const char *path, const struct sp_j
 /* How the figures of a node fit together; `file` is what the error calls it. */
 bool hardware_check(const struct hardware_spec *hardware, const char *file, enum sp_error_kind kind,
                     struct sp_error *err) SP_MUST_CHECK;
-/* Fails unless `found` is the schema that this file must have. */
-bool schema_check(const char *file, const char *path, const char *found, const char *expected, struct sp_error *err);
+/* Fails when the object calls itself another schema. A missing one is left to the field table. */
+bool schema_check(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, const char *expected,
+                  struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- settings (request.c) --------------------------------------------------------------------------------------- */
 

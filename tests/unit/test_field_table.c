@@ -208,102 +208,103 @@ static void bounds_are_within(void **state)
 #define IN_FIGURE "{\"gpu\": {\"name\": \"x\", \"hbm_bandwidth\": #}}"
 #define FIGURE_END ", \"kind\": \"datasheet\", \"source\": \"s\"}"
 
+static const struct {
+    const char *around;
+    const char *text;
+    const char *expected;
+} bad_files[] = {
+    /* keys */
+    {"#", "[1]", "$: expected an object, found an array"},
+    {"#", "17", "$: expected an object, found 17"},
+    {IN_NODE, "\"gpu\": 17", "$.gpu: expected an object, found 17"},
+    {IN_NODE, "\"wieght\": 1", "$: unknown key \"wieght\" (did you mean \"weight\"?)"},
+    {IN_NODE, "\"zzz\": 1", "$: unknown key \"zzz\""},
+    {IN_GPU, "\"sm_cuont\": 1", "$.gpu: unknown key \"sm_cuont\" (did you mean \"sm_count\"?)"},
+    {IN_NODE, "\"gpu\": {}", "$.gpu: the key \"name\" is missing: as nvidia-smi shows it"},
+    {IN_NODE, "\"gpu\": {\"name\": \"x\"}", "$.gpu: the key \"hbm_bandwidth\" is missing"},
+    {IN_GPU, "\"link\": {}", "$.gpu.link: the key \"kind\" is missing"},
+    /* types */
+    {IN_NODE, "\"name\": 5", "$.name: expected a string, found 5"},
+    {IN_NODE, "\"name\": null", "$.name: expected a string, found null"},
+    {IN_NODE, "\"liquid_cooled\": 1", "$.liquid_cooled: expected true or false, found 1"},
+    {IN_NODE, "\"liquid_cooled\": \"true\"", "expected true or false, found \"true\""},
+    {IN_NODE, "\"weight\": \"1.5\"", "$.weight: expected a number, found \"1.5\""},
+    {IN_NODE, "\"offset\": 1.5", "$.offset: expected a number without fraction, found 1.5"},
+    {IN_NODE, "\"offset\": 1e300", "$.offset: expected a number without fraction, found 1e+300"},
+    {IN_NODE, "\"offset\": true", "$.offset: expected a number without fraction, found true"},
+    {IN_NODE, "\"offset\": false", "$.offset: expected a number without fraction, found false"},
+    {IN_NODE, "\"points\": {}", "hardware/x.json: $.points: expected an array of points"},
+    /* quantities */
+    {IN_GPU, "\"memory\": 141", "$.gpu.memory: expected a size such as \"141GB\", found 141 (add a unit)"},
+    {IN_GPU, "\"memory\": \"141\"", "$.gpu.memory: expected a size such as \"141GB\", found \"141\" (add a unit)"},
+    {IN_GPU, "\"memory\": \"141GB/s\"", "$.gpu.memory: expected a size such as \"141GB\", found \"141GB/s\""},
+    {IN_GPU, "\"memory\": true", "$.gpu.memory: expected a size such as \"141GB\", found true"},
+    {IN_GPU, "\"memory\": {\"value\": 1}", "$.gpu.memory: expected a size such as \"141GB\", found an object"},
+    {IN_NODE, "\"gpus\": \"8\"", "$.gpus: expected a number without fraction, found \"8\""},
+    {IN_NODE, "\"gpus\": 8.5", "$.gpus: expected a whole number such as \"132\", found 8.5 (not a whole number)"},
+    {IN_NODE, "\"gpus\": -8", "$.gpus: expected a whole number such as \"132\", found -8 (must not be negative)"},
+    {IN_NODE, "\"loss_chunk\": 300.5", "found 300.5 (not a whole number)"},
+    {IN_NODE, "\"share\": 1.5", "$.share: expected a fraction from 0 to 1"},
+    {IN_NODE, "\"share\": -0.5", "(must not be negative)"},
+    {IN_NODE, "\"share\": \"101%\"", "found \"101%\" (above 1)"},
+    /* bounds */
+    {IN_GPU, "\"sm_count\": 0", "$.gpu.sm_count: expected 1 to 1024, found 0"},
+    {IN_GPU, "\"sm_count\": 1025", "$.gpu.sm_count: expected 1 to 1024, found 1025"},
+    {IN_NODE, "\"weight\": 5.75", "$.weight: expected at most 5.5, found 5.75"},
+    {IN_NODE, "\"loss_chunk\": 127", "$.loss_chunk: expected at least 128, found 127"},
+    {IN_GPU, "\"link\": {\"kind\": \"pcie\", \"latency\": \"2ms\"}",
+     "$.gpu.link.latency: expected 1ns to 1ms, found 2ms"},
+    {IN_GPU, "\"link\": {\"kind\": \"pcie\", \"latency\": \"0s\"}", "expected 1ns to 1ms, found 0s"},
+    /* names */
+    {IN_GPU, "\"link\": {\"kind\": \"nvlnik\"}",
+     "$.gpu.link.kind: expected one of nvlink, pcie, network, found \"nvlnik\" (did you mean \"nvlink\"?)"},
+    {IN_GPU, "\"link\": {\"kind\": \"carrier pigeon\"}", "expected one of nvlink, pcie, network, found"},
+    {IN_GPU, "\"link\": {\"kind\": 1}", "$.gpu.link.kind: expected one of nvlink, pcie, network, found 1"},
+    /* figures */
+    {IN_FIGURE, "4.8",
+     "$.gpu.hbm_bandwidth: expected a rate such as \"4.8TB/s\" in {\"value\": ..., \"kind\": ..., \"source\": "
+     "...}, found 4.8 (add a unit, and say where it comes from)"},
+    {IN_FIGURE, "\"4.8TB/s\"", "found \"4.8TB/s\" (say where it comes from)"},
+    {IN_FIGURE, "{\"value\": 4.8" FIGURE_END,
+     "$.gpu.hbm_bandwidth.value: expected a rate such as \"4.8TB/s\", found 4.8 (add a unit)"},
+    {IN_FIGURE, "{\"value\": \"4.8\"" FIGURE_END, "$.gpu.hbm_bandwidth.value: expected a rate"},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": \"datasheet\"}",
+     "$.gpu.hbm_bandwidth: the key \"source\" is missing"},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"source\": \"s\"}", "the key \"kind\" is missing"},
+    {IN_FIGURE, "{\"kind\": \"datasheet\", \"source\": \"s\"}", "the key \"value\" is missing"},
+    {IN_FIGURE, "{\"vlaue\": \"4.8TB/s\"" FIGURE_END, "unknown key \"vlaue\" (did you mean \"value\"?)"},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": \"guessed\", \"source\": \"s\"}",
+     "$.gpu.hbm_bandwidth.kind: expected one of datasheet, measured, derived, fitted, assumed, found \"guessed\""},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": \"set\", \"source\": \"s\"}", "found \"set\""},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": \"none\", \"source\": \"s\"}", "found \"none\""},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": 3, \"source\": \"s\"}",
+     "$.gpu.hbm_bandwidth.kind: expected a string, found 3"},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"low\": \"4.81TB/s\"" FIGURE_END,
+     "$.gpu.hbm_bandwidth: expected low <= value <= high, found 4.81TB/s, 4.8TB/s, 4.8TB/s"},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"high\": \"4.7TB/s\"" FIGURE_END, "expected low <= value <= high"},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"low\": \"3ms\"" FIGURE_END,
+     "$.gpu.hbm_bandwidth.low: expected a rate such as \"4.8TB/s\", found \"3ms\""},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"high\": 5" FIGURE_END, "$.gpu.hbm_bandwidth.high: expected a rate"},
+    {IN_FIGURE, "{\"value\": \"101TB/s\"" FIGURE_END,
+     "$.gpu.hbm_bandwidth.value: expected 1GB/s to 100TB/s, found 101TB/s"},
+    {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"low\": \"1MB/s\"" FIGURE_END,
+     "$.gpu.hbm_bandwidth.low: expected 1GB/s to 100TB/s, found 1MB/s"},
+    {IN_GPU, "\"efficiency\": 0.85", "found 0.85 (say where it comes from)"},
+};
+
 static void bad_files_are_refused_with_path(void **state)
 {
     (void)state;
-    static const struct {
-        const char *around;
-        const char *text;
-        const char *expected;
-    } rows[] = {
-        /* keys */
-        {"#", "[1]", "$: expected an object, found an array"},
-        {"#", "17", "$: expected an object, found 17"},
-        {IN_NODE, "\"gpu\": 17", "$.gpu: expected an object, found 17"},
-        {IN_NODE, "\"wieght\": 1", "$: unknown key \"wieght\" (did you mean \"weight\"?)"},
-        {IN_NODE, "\"zzz\": 1", "$: unknown key \"zzz\""},
-        {IN_GPU, "\"sm_cuont\": 1", "$.gpu: unknown key \"sm_cuont\" (did you mean \"sm_count\"?)"},
-        {IN_NODE, "\"gpu\": {}", "$.gpu: the key \"name\" is missing: as nvidia-smi shows it"},
-        {IN_NODE, "\"gpu\": {\"name\": \"x\"}", "$.gpu: the key \"hbm_bandwidth\" is missing"},
-        {IN_GPU, "\"link\": {}", "$.gpu.link: the key \"kind\" is missing"},
-        /* types */
-        {IN_NODE, "\"name\": 5", "$.name: expected a string, found 5"},
-        {IN_NODE, "\"name\": null", "$.name: expected a string, found null"},
-        {IN_NODE, "\"liquid_cooled\": 1", "$.liquid_cooled: expected true or false, found 1"},
-        {IN_NODE, "\"liquid_cooled\": \"true\"", "expected true or false, found \"true\""},
-        {IN_NODE, "\"weight\": \"1.5\"", "$.weight: expected a number, found \"1.5\""},
-        {IN_NODE, "\"offset\": 1.5", "$.offset: expected a number without fraction, found 1.5"},
-        {IN_NODE, "\"offset\": 1e300", "$.offset: expected a number without fraction, found 1e+300"},
-        {IN_NODE, "\"offset\": true", "$.offset: expected a number without fraction, found true"},
-        {IN_NODE, "\"offset\": false", "$.offset: expected a number without fraction, found false"},
-        {IN_NODE, "\"points\": {}", "hardware/x.json: $.points: expected an array of points"},
-        /* quantities */
-        {IN_GPU, "\"memory\": 141", "$.gpu.memory: expected a size such as \"141GB\", found 141 (add a unit)"},
-        {IN_GPU, "\"memory\": \"141\"", "$.gpu.memory: expected a size such as \"141GB\", found \"141\" (add a unit)"},
-        {IN_GPU, "\"memory\": \"141GB/s\"", "$.gpu.memory: expected a size such as \"141GB\", found \"141GB/s\""},
-        {IN_GPU, "\"memory\": true", "$.gpu.memory: expected a size such as \"141GB\", found true"},
-        {IN_GPU, "\"memory\": {\"value\": 1}", "$.gpu.memory: expected a size such as \"141GB\", found an object"},
-        {IN_NODE, "\"gpus\": \"8\"", "$.gpus: expected a number without fraction, found \"8\""},
-        {IN_NODE, "\"gpus\": 8.5", "$.gpus: expected a whole number such as \"132\", found 8.5 (not a whole number)"},
-        {IN_NODE, "\"gpus\": -8", "$.gpus: expected a whole number such as \"132\", found -8 (must not be negative)"},
-        {IN_NODE, "\"loss_chunk\": 300.5", "found 300.5 (not a whole number)"},
-        {IN_NODE, "\"share\": 1.5", "$.share: expected a fraction from 0 to 1"},
-        {IN_NODE, "\"share\": -0.5", "(must not be negative)"},
-        {IN_NODE, "\"share\": \"101%\"", "found \"101%\" (above 1)"},
-        /* bounds */
-        {IN_GPU, "\"sm_count\": 0", "$.gpu.sm_count: expected 1 to 1024, found 0"},
-        {IN_GPU, "\"sm_count\": 1025", "$.gpu.sm_count: expected 1 to 1024, found 1025"},
-        {IN_NODE, "\"weight\": 5.75", "$.weight: expected at most 5.5, found 5.75"},
-        {IN_NODE, "\"loss_chunk\": 127", "$.loss_chunk: expected at least 128, found 127"},
-        {IN_GPU, "\"link\": {\"kind\": \"pcie\", \"latency\": \"2ms\"}",
-         "$.gpu.link.latency: expected 1ns to 1ms, found 2ms"},
-        {IN_GPU, "\"link\": {\"kind\": \"pcie\", \"latency\": \"0s\"}", "expected 1ns to 1ms, found 0s"},
-        /* names */
-        {IN_GPU, "\"link\": {\"kind\": \"nvlnik\"}",
-         "$.gpu.link.kind: expected one of nvlink, pcie, network, found \"nvlnik\" (did you mean \"nvlink\"?)"},
-        {IN_GPU, "\"link\": {\"kind\": \"carrier pigeon\"}", "expected one of nvlink, pcie, network, found"},
-        {IN_GPU, "\"link\": {\"kind\": 1}", "$.gpu.link.kind: expected one of nvlink, pcie, network, found 1"},
-        /* figures */
-        {IN_FIGURE, "4.8",
-         "$.gpu.hbm_bandwidth: expected a rate such as \"4.8TB/s\" in {\"value\": ..., \"kind\": ..., \"source\": "
-         "...}, found 4.8 (add a unit, and say where it comes from)"},
-        {IN_FIGURE, "\"4.8TB/s\"", "found \"4.8TB/s\" (say where it comes from)"},
-        {IN_FIGURE, "{\"value\": 4.8" FIGURE_END,
-         "$.gpu.hbm_bandwidth.value: expected a rate such as \"4.8TB/s\", found 4.8 (add a unit)"},
-        {IN_FIGURE, "{\"value\": \"4.8\"" FIGURE_END, "$.gpu.hbm_bandwidth.value: expected a rate"},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": \"datasheet\"}",
-         "$.gpu.hbm_bandwidth: the key \"source\" is missing"},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"source\": \"s\"}", "the key \"kind\" is missing"},
-        {IN_FIGURE, "{\"kind\": \"datasheet\", \"source\": \"s\"}", "the key \"value\" is missing"},
-        {IN_FIGURE, "{\"vlaue\": \"4.8TB/s\"" FIGURE_END, "unknown key \"vlaue\" (did you mean \"value\"?)"},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": \"guessed\", \"source\": \"s\"}",
-         "$.gpu.hbm_bandwidth.kind: expected one of datasheet, measured, derived, fitted, assumed, found \"guessed\""},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": \"set\", \"source\": \"s\"}", "found \"set\""},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": \"none\", \"source\": \"s\"}", "found \"none\""},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"kind\": 3, \"source\": \"s\"}",
-         "$.gpu.hbm_bandwidth.kind: expected a string, found 3"},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"low\": \"4.81TB/s\"" FIGURE_END,
-         "$.gpu.hbm_bandwidth: expected low <= value <= high, found 4.81TB/s, 4.8TB/s, 4.8TB/s"},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"high\": \"4.7TB/s\"" FIGURE_END, "expected low <= value <= high"},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"low\": \"3ms\"" FIGURE_END,
-         "$.gpu.hbm_bandwidth.low: expected a rate such as \"4.8TB/s\", found \"3ms\""},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"high\": 5" FIGURE_END, "$.gpu.hbm_bandwidth.high: expected a rate"},
-        {IN_FIGURE, "{\"value\": \"101TB/s\"" FIGURE_END,
-         "$.gpu.hbm_bandwidth.value: expected 1GB/s to 100TB/s, found 101TB/s"},
-        {IN_FIGURE, "{\"value\": \"4.8TB/s\", \"low\": \"1MB/s\"" FIGURE_END,
-         "$.gpu.hbm_bandwidth.low: expected 1GB/s to 100TB/s, found 1MB/s"},
-        {IN_GPU, "\"efficiency\": 0.85", "found 0.85 (say where it comes from)"},
-    };
     struct sp_arena *arena = sp_arena_open();
-    for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
+    for (size_t i = 0; i < SP_COUNT_OF(bad_files); i++) {
         struct node node = {0};
         struct sp_error err = {0};
-        const char *text = fill(arena, rows[i].around, rows[i].text);
+        const char *text = fill(arena, bad_files[i].around, bad_files[i].text);
         if (decode(arena, text, &node, &err)) {
             fail_msg("taken: %s", text);
         }
         assert_int_equal(err.kind, SP_ERROR_INPUT);
-        assert_error_contains(&err, rows[i].expected);
+        assert_error_contains(&err, bad_files[i].expected);
         assert_memory_equal(err.text, "hardware/x.json: $", 18);
         assert_null(strstr(err.text + 1, "hardware/x.json")); /* named once */
     }
@@ -377,7 +378,7 @@ static void plain_numbers_may_be_negative(void **state)
     static const struct {
         const char *text;
         double value;
-    } rows[] = {{"-0.5", -0.5}, {"-9.75", -9.75}, {"0.5", 0.5}, {"-1e300", -1e300}};
+    } rows[] = {{"-0.5", -0.5}, {"00.5", 0.5}, {"-9.75", -9.75}, {"0.5", 0.5}, {"-1e300", -1e300}};
     for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
         struct node node = {0};
         struct sp_error err = {0};
@@ -422,6 +423,7 @@ static void bad_settings_are_refused(void **state)
         {"gpu.hbm_bandwidth", "101TB/s", "gpu.hbm_bandwidth: expected 1GB/s to 100TB/s, found 101TB/s"},
         {"gpu.hbm_bandwith", "8TB/s", "unknown field \"gpu.hbm_bandwith\" (did you mean \"gpu.hbm_bandwidth\"?)"},
         {"gpu.link.laency", "1us", "unknown field \"gpu.link.laency\" (did you mean \"gpu.link.latency\"?)"},
+        {"pointz", "1", "unknown field \"pointz\""},
         {"entirely.else", "1", "unknown field \"entirely.else\""},
         {"gp", "1", "unknown field \"gp\""},
         {"", "1", "unknown field \"\""},
@@ -462,6 +464,7 @@ static void bad_settings_are_refused(void **state)
         }
         assert_int_equal(err.kind, SP_ERROR_USAGE);
         assert_error_contains(&err, rows[i].expected);
+        assert_null(strstr(err.text, "did you mean \"points\"")); /* which cannot be set */
         assert_memory_equal(&node, &untouched, sizeof(node));
     }
     sp_arena_close(arena);

@@ -106,96 +106,97 @@ static void good_texts_are_taken(void **state)
     sp_arena_close(arena);
 }
 
+static const struct {
+    const char *text;
+    const char *expected;
+} bad_texts[] = {
+    /* structure */
+    {"", "line 1, column 1: expected a JSON value, found the end of the text"},
+    {" \n\n  ", "line 3, column 3: expected a JSON value, found the end of the text"},
+    {"{\"a\": 1", "line 1, column 8: expected ',' or '}', found the end of the text"},
+    {"[1, 2", "column 6: expected ',' or ']', found the end of the text"},
+    {"{\"a\": 1,\n \"b\" 2}", "line 2, column 6: expected ':' after the key, found \"2\""},
+    {"{\"a\": 1,}", "column 9: expected a key in double quotes, found \"}\""},
+    {"[1,]", "column 4: expected a JSON value, found \"]\""},
+    {"[,1]", "column 2: expected a JSON value, found \",\""},
+    {"[1 2]", "column 4: expected ',' or ']', found \"2\""},
+    {"{\"a\": 1 \"b\": 2}", "column 9: expected ',' or '}', found \"\"\""},
+    {"{a: 1}", "column 2: expected a key in double quotes, found \"a\""},
+    {"{'a': 1}", "column 2: expected a key in double quotes, found \"'a'\""},
+    {"[1}", "column 3: expected ',' or ']', found \"}\""},
+    {"{\"a\": 1]", "column 8: expected ',' or '}', found \"]\""},
+    {"{1: 2}", "expected a key in double quotes, found \"1\""},
+    {"{\"a\"", "expected ':' after the key, found the end of the text"},
+    {"{", "expected a key in double quotes, found the end of the text"},
+    /* after the value */
+    {"{} {}", "column 4: expected nothing after the value, found \"{\""},
+    {"1 x", "column 3: expected nothing after the value, found \"x\""},
+    {"[1]]", "column 4: expected nothing after the value, found \"]\""},
+    {"1\v", "expected nothing after the value"},
+    /* words */
+    {"[nul]", "column 2: expected a JSON value, found \"nul\""},
+    {"[True]", "column 2: expected a JSON value, found \"True\""},
+    {"[truely]", "column 6: expected ',' or ']', found \"ly\""},
+    {"[NaN]", "column 2: expected a number (NaN and Infinity are not JSON), found \"NaN\""},
+    {"[Infinity]", "expected a number (NaN and Infinity are not JSON), found \"Infinity\""},
+    {"[-Infinity]", "expected a number (NaN and Infinity are not JSON), found \"-Infinity\""},
+    {"[-NaN]", "expected a number (NaN and Infinity are not JSON), found \"-NaN\""},
+    {"[// why\n1]", "expected a JSON value, found \"//\""},
+    /* numbers */
+    {"[01]", "column 2: expected a number written as JSON allows"},
+    {"[-01]", "found \"-01\""},
+    {"[1.]", "expected a number written as JSON allows (no leading zero, digits after a point), found \"1.\""},
+    {"[.5]", "expected a JSON value, found \".5\""},
+    {"[+5]", "expected a JSON value, found \"+5\""},
+    {"[-]", "expected a number written as JSON allows"},
+    {"[1e]", "expected a number written as JSON allows"},
+    {"[1e+]", "expected a number written as JSON allows"},
+    {"[1.e5]", "expected a number written as JSON allows"},
+    {"[0x10]", "expected ',' or ']', found \"x10\""},
+    {"[1e999]", "expected a number that a double can hold, found \"1e999\""},
+    {"[-1e999]", "expected a number that a double can hold, found \"-1e999\""},
+    {"[1234567890123456789012345678901234567890123456789012345678901]", "number of more than 60 characters"},
+    /* strings */
+    {"[\"abc]", "expected '\"' to end the string, found the end of the text"},
+    {"[\"a\nb\"]", "column 4: line break or control character inside a string"},
+    {"[\"\x01\"]", "line break or control character inside a string"},
+    {"[\"\\x41\"]", "column 3: unknown escape in a string"},
+    {"[\"\\", "unknown escape in a string"},
+    {"[\"\\u12\"]", "expected four hexadecimal digits after \\u"},
+    {"[\"\\u12g4\"]", "expected four hexadecimal digits after \\u"},
+    {"[\"a\\u0000b\"]", "column 4: \\u0000 inside a string is not supported"},
+    {"[\"\\ud83d\"]", "first half of a surrogate pair without the second"},
+    {"[\"\\ud83dx\"]", "first half of a surrogate pair without the second"},
+    {"[\"\\ud83d\\u0041\"]", "first half of a surrogate pair without the second"},
+    {"[\"\\ud83dxude80\"]", "first half of a surrogate pair without the second"},
+    {"[\"\\ud83d\\nde80\"]", "first half of a surrogate pair without the second"},
+    {"[\"\\ude80\"]", "second half of a surrogate pair without the first"},
+    {"[\"\xff\"]", "column 3: invalid UTF-8 inside a string"},
+    {"[\"\xc0\x80\"]", "invalid UTF-8 inside a string"},
+    {"[\"\xed\xa0\x80\"]", "invalid UTF-8 inside a string"},
+    {"[\"\xe2\x82\"]", "invalid UTF-8 inside a string"},
+    {"{\"\xff\": 1}", "invalid UTF-8 inside a string"},
+    {"{\"\\u0000\": 1}", "\\u0000 inside a string is not supported"},
+    /* columns count characters, not bytes */
+    {"[\"µµµ\", 01]", "line 1, column 9: expected a number"},
+    /* what stands where JSON should: a link kept as text, a pointer of Git LFS */
+    {"../../blobs/0be1f4c1a2", "found \"../../blobs/0be1f4c1a2\" (not JSON; a link stored as text?)"},
+    {"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer (fetch the file itself)"},
+    {"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+     "found \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\" (not"},
+};
+
 static void bad_texts_are_refused_with_their_place(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        const char *expected;
-    } rows[] = {
-        /* structure */
-        {"", "line 1, column 1: expected a JSON value, found the end of the text"},
-        {" \n\n  ", "line 3, column 3: expected a JSON value, found the end of the text"},
-        {"{\"a\": 1", "line 1, column 8: expected ',' or '}', found the end of the text"},
-        {"[1, 2", "column 6: expected ',' or ']', found the end of the text"},
-        {"{\"a\": 1,\n \"b\" 2}", "line 2, column 6: expected ':' after the key, found \"2\""},
-        {"{\"a\": 1,}", "column 9: expected a key in double quotes, found \"}\""},
-        {"[1,]", "column 4: expected a JSON value, found \"]\""},
-        {"[,1]", "column 2: expected a JSON value, found \",\""},
-        {"[1 2]", "column 4: expected ',' or ']', found \"2\""},
-        {"{\"a\": 1 \"b\": 2}", "column 9: expected ',' or '}', found \"\"\""},
-        {"{a: 1}", "column 2: expected a key in double quotes, found \"a\""},
-        {"{'a': 1}", "column 2: expected a key in double quotes, found \"'a'\""},
-        {"[1}", "column 3: expected ',' or ']', found \"}\""},
-        {"{\"a\": 1]", "column 8: expected ',' or '}', found \"]\""},
-        {"{1: 2}", "expected a key in double quotes, found \"1\""},
-        {"{\"a\"", "expected ':' after the key, found the end of the text"},
-        {"{", "expected a key in double quotes, found the end of the text"},
-        /* after the value */
-        {"{} {}", "column 4: expected nothing after the value, found \"{\""},
-        {"1 x", "column 3: expected nothing after the value, found \"x\""},
-        {"[1]]", "column 4: expected nothing after the value, found \"]\""},
-        {"1\v", "expected nothing after the value"},
-        /* words */
-        {"[nul]", "column 2: expected a JSON value, found \"nul\""},
-        {"[True]", "column 2: expected a JSON value, found \"True\""},
-        {"[truely]", "column 6: expected ',' or ']', found \"ly\""},
-        {"[NaN]", "column 2: expected a number (NaN and Infinity are not JSON), found \"NaN\""},
-        {"[Infinity]", "expected a number (NaN and Infinity are not JSON), found \"Infinity\""},
-        {"[-Infinity]", "expected a number (NaN and Infinity are not JSON), found \"-Infinity\""},
-        {"[-NaN]", "expected a number (NaN and Infinity are not JSON), found \"-NaN\""},
-        {"[// why\n1]", "expected a JSON value, found \"//\""},
-        /* numbers */
-        {"[01]", "column 2: expected a number written as JSON allows"},
-        {"[-01]", "found \"-01\""},
-        {"[1.]", "expected a number written as JSON allows (no leading zero, digits after a point), found \"1.\""},
-        {"[.5]", "expected a JSON value, found \".5\""},
-        {"[+5]", "expected a JSON value, found \"+5\""},
-        {"[-]", "expected a number written as JSON allows"},
-        {"[1e]", "expected a number written as JSON allows"},
-        {"[1e+]", "expected a number written as JSON allows"},
-        {"[1.e5]", "expected a number written as JSON allows"},
-        {"[0x10]", "expected ',' or ']', found \"x10\""},
-        {"[1e999]", "expected a number that a double can hold, found \"1e999\""},
-        {"[-1e999]", "expected a number that a double can hold, found \"-1e999\""},
-        {"[1234567890123456789012345678901234567890123456789012345678901]", "number of more than 60 characters"},
-        /* strings */
-        {"[\"abc]", "expected '\"' to end the string, found the end of the text"},
-        {"[\"a\nb\"]", "column 4: line break or control character inside a string"},
-        {"[\"\x01\"]", "line break or control character inside a string"},
-        {"[\"\\x41\"]", "column 3: unknown escape in a string"},
-        {"[\"\\", "unknown escape in a string"},
-        {"[\"\\u12\"]", "expected four hexadecimal digits after \\u"},
-        {"[\"\\u12g4\"]", "expected four hexadecimal digits after \\u"},
-        {"[\"a\\u0000b\"]", "column 4: \\u0000 inside a string is not supported"},
-        {"[\"\\ud83d\"]", "first half of a surrogate pair without the second"},
-        {"[\"\\ud83dx\"]", "first half of a surrogate pair without the second"},
-        {"[\"\\ud83d\\u0041\"]", "first half of a surrogate pair without the second"},
-        {"[\"\\ud83dxude80\"]", "first half of a surrogate pair without the second"},
-        {"[\"\\ud83d\\nde80\"]", "first half of a surrogate pair without the second"},
-        {"[\"\\ude80\"]", "second half of a surrogate pair without the first"},
-        {"[\"\xff\"]", "column 3: invalid UTF-8 inside a string"},
-        {"[\"\xc0\x80\"]", "invalid UTF-8 inside a string"},
-        {"[\"\xed\xa0\x80\"]", "invalid UTF-8 inside a string"},
-        {"[\"\xe2\x82\"]", "invalid UTF-8 inside a string"},
-        {"{\"\xff\": 1}", "invalid UTF-8 inside a string"},
-        {"{\"\\u0000\": 1}", "\\u0000 inside a string is not supported"},
-        /* columns count characters, not bytes */
-        {"[\"µµµ\", 01]", "line 1, column 9: expected a number"},
-        /* what stands where JSON should: a link kept as text, a pointer of Git LFS */
-        {"../../blobs/0be1f4c1a2", "found \"../../blobs/0be1f4c1a2\" (not JSON; a link stored as text?)"},
-        {"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer (fetch the file itself)"},
-        {"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-         "found \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\" (not"},
-    };
     struct sp_arena *arena = sp_arena_open();
-    for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
+    for (size_t i = 0; i < SP_COUNT_OF(bad_texts); i++) {
         struct sp_error err = {0};
-        if (sp_json_parse(arena, "models/odd.json", rows[i].text, &err) != NULL) {
-            fail_msg("taken: %s", rows[i].text);
+        if (sp_json_parse(arena, "models/odd.json", bad_texts[i].text, &err) != NULL) {
+            fail_msg("taken: %s", bad_texts[i].text);
         }
         assert_int_equal(err.kind, SP_ERROR_INPUT);
-        assert_error_contains(&err, rows[i].expected);
+        assert_error_contains(&err, bad_texts[i].expected);
         assert_memory_equal(err.text, "models/odd.json: line ", 22);
     }
     sp_arena_close(arena);
@@ -367,11 +368,12 @@ static void files_are_read(void **state)
     size_t size = 300001;
     char *large = sp_arena_alloc(arena, size);
     memset(large, ' ', size);
-    memcpy(large, "[17", 3);
+    large[0] = '[';
+    large[1] = '9';
     large[size - 1] = ']';
     json = sp_json_read(arena, temp_file(arena, folder, "large.json", large, size), &err);
     assert_non_null(json);
-    assert_close(json->first->number, 17.0, 0.0);
+    assert_close(json->first->number, 9.0, 0.0);
     temp_folder_close(folder);
     sp_arena_close(arena);
 }

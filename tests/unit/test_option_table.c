@@ -240,6 +240,23 @@ static void positional_arguments_keep_their_order(void **state)
     close_call(&call);
 }
 
+static void counts_may_be_at_their_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int64_t gpus;
+        int64_t seq;
+    } rows[] = {{"--gpus 1 --seq 1", 1, 1}, {"--gpus 65536 --seq 1024G", 65536, INT64_C(1) << 40}};
+    for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
+        struct call call;
+        parse(&call, rows[i].line);
+        assert_int_equal(call.request.gpus.value, rows[i].gpus);
+        assert_int_equal(call.request.seq.value, rows[i].seq);
+        close_call(&call);
+    }
+}
+
 static void lists_may_hold_something_before(void **state)
 {
     (void)state;
@@ -256,67 +273,68 @@ static void lists_may_hold_something_before(void **state)
     close_call(&call);
 }
 
+static const struct {
+    const char *line;
+    const char *expected;
+} bad_lines[] = {
+    /* unknown */
+    {"--sq 8K", "unknown option \"--sq\" (did you mean \"--seq\"?)"},
+    {"--sp-mehtod=ring", "unknown option \"--sp-mehtod\" (did you mean \"--sp-method\"?)"},
+    {"--no-explian", "unknown option \"--no-explian\" (did you mean \"--no-explain\"?)"},
+    {"--frobnicate", "unknown option \"--frobnicate\""},
+    {"--no-gpus", "unknown option \"--no-gpus\""}, /* not a flag */
+    {"--no-no-color", "unknown option \"--no-no-color\""},
+    {"-q", "unknown option \"-q\" in \"-q\""},
+    {"-xq", "unknown option \"-q\" in \"-xq\""},
+    {"-gpus 8", "unknown option \"-gpus\" (did you mean \"--gpus\"?)"},
+    {"-gpus=8", "unknown option \"-gpus=8\" (did you mean \"--gpus\"?)"},
+    /* abbreviations, which getopt_long would take */
+    {"--mod llama", "unknown option \"--mod\""},
+    {"--mode llama", "unknown option \"--mode\" (did you mean \"--model\"?)"},
+    {"--expl", "unknown option \"--expl\""},
+    {"--sp-m=ring", "unknown option \"--sp-m\""},
+    {"--gpu", "unknown option \"--gpu\" (did you mean \"--gpus\"?)"}, /* and its value is missing */
+    {"--gpu 8", "unknown option \"--gpu\" (did you mean \"--gpus\"?)"},
+    {"--s 8", "unknown option \"--s\""}, /* ambiguous for getopt */
+    {"--=8", "unknown option \"--\""},
+    /* missing and unwanted values */
+    {"--seq", "option \"--seq\" needs a value: LEN"},
+    {"--gpus 8 --model", "option \"--model\" needs a value: NAME|PATH"},
+    {"-m", "option \"-m\" needs a value"},
+    {"--explain=yes", "option \"--explain\" takes no value, found \"yes\""},
+    {"--no-tp-sp=", "option \"--no-tp-sp\" takes no value, found \"\""},
+    /* numbers */
+    {"--gpus eight", "--gpus: expected a whole number such as \"132\", found \"eight\""},
+    {"--gpus 8.5", "--gpus: expected a whole number such as \"132\", found \"8.5\" (not a whole number)"},
+    {"--gpus=-8", "--gpus: expected a whole number such as \"132\", found \"-8\" (must not be negative)"},
+    {"--gpus 0", "--gpus: expected 1 to 65536, found 0"},
+    {"--gpus 65537", "--gpus: expected 1 to 65536, found 65537"},
+    {"--gpus 8K", "--gpus: expected a whole number"},
+    {"--gpus --seq 8K", "--gpus: expected a whole number such as \"132\", found \"--seq\""},
+    {"--seq ''", "--seq: expected a number of tokens such as \"128K\", found an empty text"},
+    {"--seq=", "--seq: expected a number of tokens such as \"128K\", found an empty text"},
+    {"--seq 128k", "--seq: expected a number of tokens such as \"128K\", found \"128k\" (unknown unit"},
+    {"--seq 1025G", "--seq: expected 1 to 1099511627776, found 1025G"},
+    {"--cp 0", "--cp: expected 1 to 1099511627776, found 0"},
+    {"-s nan", "-s: expected a number of tokens"},
+    /* choices */
+    {"--sp-method zigzg",
+     "--sp-method: expected one of none, ulysses, ring, zigzag, found \"zigzg\" (did you mean \"zigzag\"?)"},
+    {"--sp-method Ring", "found \"Ring\" (did you mean \"ring\"?)"},
+    {"--sp-method attention", "--sp-method: expected one of none, ulysses, ring, zigzag, found \"attention\""},
+};
+
 static void bad_lines_are_refused(void **state)
 {
     (void)state;
-    static const struct {
-        const char *line;
-        const char *expected;
-    } rows[] = {
-        /* unknown */
-        {"--sq 8K", "unknown option \"--sq\" (did you mean \"--seq\"?)"},
-        {"--sp-mehtod=ring", "unknown option \"--sp-mehtod\" (did you mean \"--sp-method\"?)"},
-        {"--no-explian", "unknown option \"--no-explian\" (did you mean \"--no-explain\"?)"},
-        {"--frobnicate", "unknown option \"--frobnicate\""},
-        {"--no-gpus", "unknown option \"--no-gpus\""}, /* not a flag */
-        {"--no-no-color", "unknown option \"--no-no-color\""},
-        {"-q", "unknown option \"-q\" in \"-q\""},
-        {"-xq", "unknown option \"-q\" in \"-xq\""},
-        {"-gpus 8", "unknown option \"-gpus\" (did you mean \"--gpus\"?)"},
-        {"-gpus=8", "unknown option \"-gpus=8\" (did you mean \"--gpus\"?)"},
-        /* abbreviations, which getopt_long would take */
-        {"--mod llama", "unknown option \"--mod\""},
-        {"--mode llama", "unknown option \"--mode\" (did you mean \"--model\"?)"},
-        {"--expl", "unknown option \"--expl\""},
-        {"--sp-m=ring", "unknown option \"--sp-m\""},
-        {"--gpu", "unknown option \"--gpu\" (did you mean \"--gpus\"?)"}, /* and its value is missing */
-        {"--gpu 8", "unknown option \"--gpu\" (did you mean \"--gpus\"?)"},
-        {"--s 8", "unknown option \"--s\""}, /* ambiguous for getopt */
-        {"--=8", "unknown option \"--\""},
-        /* missing and unwanted values */
-        {"--seq", "option \"--seq\" needs a value: LEN"},
-        {"--gpus 8 --model", "option \"--model\" needs a value: NAME|PATH"},
-        {"-m", "option \"-m\" needs a value"},
-        {"--explain=yes", "option \"--explain\" takes no value, found \"yes\""},
-        {"--no-tp-sp=", "option \"--no-tp-sp\" takes no value, found \"\""},
-        /* numbers */
-        {"--gpus eight", "--gpus: expected a whole number such as \"132\", found \"eight\""},
-        {"--gpus 8.5", "--gpus: expected a whole number such as \"132\", found \"8.5\" (not a whole number)"},
-        {"--gpus=-8", "--gpus: expected a whole number such as \"132\", found \"-8\" (must not be negative)"},
-        {"--gpus 0", "--gpus: expected 1 to 65536, found 0"},
-        {"--gpus 65537", "--gpus: expected 1 to 65536, found 65537"},
-        {"--gpus 8K", "--gpus: expected a whole number"},
-        {"--gpus --seq 8K", "--gpus: expected a whole number such as \"132\", found \"--seq\""},
-        {"--seq ''", "--seq: expected a number of tokens such as \"128K\", found an empty text"},
-        {"--seq=", "--seq: expected a number of tokens such as \"128K\", found an empty text"},
-        {"--seq 128k", "--seq: expected a number of tokens such as \"128K\", found \"128k\" (unknown unit"},
-        {"--seq 1025G", "--seq: expected 1 to 1099511627776, found 1025G"},
-        {"--cp 0", "--cp: expected 1 to 1099511627776, found 0"},
-        {"-s nan", "-s: expected a number of tokens"},
-        /* choices */
-        {"--sp-method zigzg",
-         "--sp-method: expected one of none, ulysses, ring, zigzag, found \"zigzg\" (did you mean \"zigzag\"?)"},
-        {"--sp-method Ring", "found \"Ring\" (did you mean \"ring\"?)"},
-        {"--sp-method attention", "--sp-method: expected one of none, ulysses, ring, zigzag, found \"attention\""},
-    };
-    for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
+    for (size_t i = 0; i < SP_COUNT_OF(bad_lines); i++) {
         struct call call;
-        open_call(&call, rows[i].line);
+        open_call(&call, bad_lines[i].line);
         if (sp_options_parse(options, call.argc, call.argv, &call.request, &call.positional, &call.err)) {
-            fail_msg("taken: %s", rows[i].line);
+            fail_msg("taken: %s", bad_lines[i].line);
         }
         assert_int_equal(call.err.kind, SP_ERROR_USAGE);
-        assert_error_contains(&call.err, rows[i].expected);
+        assert_error_contains(&call.err, bad_lines[i].expected);
         close_call(&call);
     }
 }
@@ -468,6 +486,7 @@ int main(void)
         cmocka_unit_test(flags_are_cleared_with_no),
         cmocka_unit_test(lists_keep_order_and_duplicates),
         cmocka_unit_test(positional_arguments_keep_their_order),
+        cmocka_unit_test(counts_may_be_at_their_bounds),
         cmocka_unit_test(lists_may_hold_something_before),
         cmocka_unit_test(bad_lines_are_refused),
         cmocka_unit_test(suggestions_are_left_out_where_nothing_is_near),

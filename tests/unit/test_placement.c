@@ -25,7 +25,7 @@ static struct layout_spec layout_of(int64_t tp, int64_t sp, int64_t pp, int64_t 
                                 .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP}};
 }
 
-/* ---- hand calculations -------------------------------------------------------------------------------------------- */
+/* ---- hand calculations ------------------------------------------------------------------------------------------ */
 
 /* tp 8, sp 8, pp 8 on eight GPUs a node: tp fills a node, an sp group takes one GPU of eight nodes in a row. */
 static void usual_layout_of_512_gpus(void **state)
@@ -110,7 +110,7 @@ static void shard_group_joins_cp_and_dp(void **state)
     assert_int_equal(layout_shard_placement(&layout, &hardware).tier, TIER_NONE);
 }
 
-/* ---- brute force -------------------------------------------------------------------------------------------------- */
+/* ---- brute force ------------------------------------------------------------------------------------------------ */
 
 enum { MOST_RANKS = 4096 };
 
@@ -190,8 +190,7 @@ static void check_group(const struct layout_spec *layout, const struct group_pla
         fail_msg("tp %d sp %d dp %d pp %d order %d%d%d%d%d domain %d: size %d nodes %d (found %d, %d, tier %d)",
                  (int)layout->tp, (int)layout->sp, (int)layout->dp, (int)layout->pp, (int)layout->order[0],
                  (int)layout->order[1], (int)layout->order[2], (int)layout->order[3], (int)layout->order[4],
-                 (int)domain, (int)size, (int)nodes, (int)placement->size, (int)placement->nodes,
-                 (int)placement->tier);
+                 (int)domain, (int)size, (int)nodes, (int)placement->size, (int)placement->nodes, (int)placement->tier);
     }
 }
 
@@ -256,7 +255,7 @@ static void placement_does_not_walk_over_the_cluster(void **state)
     assert_true(nodes / 2000 >= 1024 * 114 && nodes / 2000 <= 1024 * 115);
 }
 
-/* ---- layers of a stage -------------------------------------------------------------------------------------------- */
+/* ---- layers of a stage ------------------------------------------------------------------------------------------ */
 
 static void expect_layers(const struct layout_spec *layout, int64_t n_layers, const char *expected)
 {

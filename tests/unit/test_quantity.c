@@ -16,171 +16,173 @@ struct bad {
     const char *expected; /* part of the error */
 };
 
+static const struct good good_texts[] = {
+    {"0.97", SP_PURE, 0.97},
+    {"1.25e-3", SP_PURE, 0.00125},
+    {"132", SP_COUNT, 132.0},
+    {"0", SP_COUNT, 0.0},
+    {"0000000000000000000000000000000000000000000000000000000000000017", SP_COUNT, 17.0}, /* 64 digits */
+    {"9007199254740991", SP_COUNT, 9007199254740991.0},
+    /* tokens: binary */
+    {"131072", SP_TOKENS, 131072.0},
+    {"128K", SP_TOKENS, 131072.0},
+    {"1.5K", SP_TOKENS, 1536.0},
+    {"1M", SP_TOKENS, 1048576.0},
+    {"16M", SP_TOKENS, 16777216.0},
+    {"1G", SP_TOKENS, 1073741824.0},
+    /* sizes: B is byte, b is bit */
+    {"17B", SP_BYTES, 17.0},
+    {"3KB", SP_BYTES, 3e3},
+    {"7MB", SP_BYTES, 7e6},
+    {"141GB", SP_BYTES, 141e9},
+    {"2TB", SP_BYTES, 2e12},
+    {"5PB", SP_BYTES, 5e15},
+    {"3KiB", SP_BYTES, 3072.0},
+    {"40MiB", SP_BYTES, 41943040.0},
+    {"80GiB", SP_BYTES, 85899345920.0},
+    {"2TiB", SP_BYTES, 2199023255552.0},
+    {"8b", SP_BYTES, 1.0},
+    {"2Kb", SP_BYTES, 250.0},
+    {"2Mb", SP_BYTES, 250e3},
+    {"2Gb", SP_BYTES, 250e6},
+    {"2Tb", SP_BYTES, 250e9},
+    {"2Pb", SP_BYTES, 250e12},
+    {"2Kib", SP_BYTES, 256.0},
+    {"2Mib", SP_BYTES, 262144.0},
+    {"2Gib", SP_BYTES, 268435456.0},
+    {"2Tib", SP_BYTES, 274877906944.0},
+    /* rates */
+    {"4.8TB/s", SP_BYTES_PER_S, 4.8e12},
+    {"400Gb/s", SP_BYTES_PER_S, 50e9},
+    {"23.7GiB/s", SP_BYTES_PER_S, 23.7 * 1073741824.0},
+    {"64Kib/s", SP_BYTES_PER_S, 8192.0},
+    {"0B/s", SP_BYTES_PER_S, 0.0},
+    /* times */
+    {"850ns", SP_SECONDS, 850e-9},
+    {"1.2us", SP_SECONDS, 1.2e-6},
+    {"3ms", SP_SECONDS, 3e-3},
+    {"2s", SP_SECONDS, 2.0},
+    {"5min", SP_SECONDS, 300.0},
+    {"1h", SP_SECONDS, 3600.0},
+    {"2d", SP_SECONDS, 172800.0},
+    {"1.5e3us", SP_SECONDS, 1.5e-3},
+    {"2E+1ms", SP_SECONDS, 2e-2},
+    /* arithmetic, power, price, fractions */
+    {"989TFLOP/s", SP_FLOP_PER_S, 989e12},
+    {"1.979PFLOP/s", SP_FLOP_PER_S, 1.979e15},
+    {"66.9GFLOP/s", SP_FLOP_PER_S, 66.9e9},
+    {"3MFLOP/s", SP_FLOP_PER_S, 3e6},
+    {"3KFLOP/s", SP_FLOP_PER_S, 3e3},
+    {"3FLOP/s", SP_FLOP_PER_S, 3.0},
+    {"700W", SP_WATT, 700.0},
+    {"10.2kW", SP_WATT, 10200.0},
+    {"1.3MW", SP_WATT, 1.3e6},
+    {"2.99/h", SP_PER_HOUR, 2.99},
+    {"0.85", SP_FRACTION, 0.85},
+    {"85%", SP_FRACTION, 0.85},
+    {"100%", SP_FRACTION, 1.0},
+    {"0", SP_FRACTION, 0.0},
+};
+
 static void units_scale_to_si(void **state)
 {
     (void)state;
-    static const struct good rows[] = {
-        {"0.97", SP_PURE, 0.97},
-        {"1.25e-3", SP_PURE, 0.00125},
-        {"132", SP_COUNT, 132.0},
-        {"0", SP_COUNT, 0.0},
-        {"0000000000000000000000000000000000000000000000000000000000000017", SP_COUNT, 17.0}, /* 64 digits */
-        {"9007199254740991", SP_COUNT, 9007199254740991.0},
-        /* tokens: binary */
-        {"131072", SP_TOKENS, 131072.0},
-        {"128K", SP_TOKENS, 131072.0},
-        {"1.5K", SP_TOKENS, 1536.0},
-        {"1M", SP_TOKENS, 1048576.0},
-        {"16M", SP_TOKENS, 16777216.0},
-        {"1G", SP_TOKENS, 1073741824.0},
-        /* sizes: B is byte, b is bit */
-        {"17B", SP_BYTES, 17.0},
-        {"3KB", SP_BYTES, 3e3},
-        {"7MB", SP_BYTES, 7e6},
-        {"141GB", SP_BYTES, 141e9},
-        {"2TB", SP_BYTES, 2e12},
-        {"5PB", SP_BYTES, 5e15},
-        {"3KiB", SP_BYTES, 3072.0},
-        {"40MiB", SP_BYTES, 41943040.0},
-        {"80GiB", SP_BYTES, 85899345920.0},
-        {"2TiB", SP_BYTES, 2199023255552.0},
-        {"8b", SP_BYTES, 1.0},
-        {"2Kb", SP_BYTES, 250.0},
-        {"2Mb", SP_BYTES, 250e3},
-        {"2Gb", SP_BYTES, 250e6},
-        {"2Tb", SP_BYTES, 250e9},
-        {"2Pb", SP_BYTES, 250e12},
-        {"2Kib", SP_BYTES, 256.0},
-        {"2Mib", SP_BYTES, 262144.0},
-        {"2Gib", SP_BYTES, 268435456.0},
-        {"2Tib", SP_BYTES, 274877906944.0},
-        /* rates */
-        {"4.8TB/s", SP_BYTES_PER_S, 4.8e12},
-        {"400Gb/s", SP_BYTES_PER_S, 50e9},
-        {"23.7GiB/s", SP_BYTES_PER_S, 23.7 * 1073741824.0},
-        {"64Kib/s", SP_BYTES_PER_S, 8192.0},
-        {"0B/s", SP_BYTES_PER_S, 0.0},
-        /* times */
-        {"850ns", SP_SECONDS, 850e-9},
-        {"1.2us", SP_SECONDS, 1.2e-6},
-        {"3ms", SP_SECONDS, 3e-3},
-        {"2s", SP_SECONDS, 2.0},
-        {"5min", SP_SECONDS, 300.0},
-        {"1h", SP_SECONDS, 3600.0},
-        {"2d", SP_SECONDS, 172800.0},
-        {"1.5e3us", SP_SECONDS, 1.5e-3},
-        {"2E+1ms", SP_SECONDS, 2e-2},
-        /* arithmetic, power, price, fractions */
-        {"989TFLOP/s", SP_FLOP_PER_S, 989e12},
-        {"1.979PFLOP/s", SP_FLOP_PER_S, 1.979e15},
-        {"66.9GFLOP/s", SP_FLOP_PER_S, 66.9e9},
-        {"3MFLOP/s", SP_FLOP_PER_S, 3e6},
-        {"3KFLOP/s", SP_FLOP_PER_S, 3e3},
-        {"3FLOP/s", SP_FLOP_PER_S, 3.0},
-        {"700W", SP_WATT, 700.0},
-        {"10.2kW", SP_WATT, 10200.0},
-        {"1.3MW", SP_WATT, 1.3e6},
-        {"2.99/h", SP_PER_HOUR, 2.99},
-        {"0.85", SP_FRACTION, 0.85},
-        {"85%", SP_FRACTION, 0.85},
-        {"100%", SP_FRACTION, 1.0},
-        {"0", SP_FRACTION, 0.0},
-    };
-    for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
+    for (size_t i = 0; i < SP_COUNT_OF(good_texts); i++) {
         struct sp_error err = {0};
         double value = -1.0;
-        if (!sp_quantity_parse(rows[i].text, rows[i].dimension, &value, &err)) {
-            fail_msg("%s: %s", rows[i].text, err.text);
+        if (!sp_quantity_parse(good_texts[i].text, good_texts[i].dimension, &value, &err)) {
+            fail_msg("%s: %s", good_texts[i].text, err.text);
         }
-        assert_close(value, rows[i].value, 0.0);
+        assert_close(value, good_texts[i].value, 0.0);
     }
 }
+
+static const struct bad bad_texts[] = {
+    /* the contract's example, and its kin */
+    {"8", SP_BYTES_PER_S, "expected a rate such as \"4.8TB/s\", found \"8\" (add a unit)"},
+    {"141", SP_BYTES, "expected a size such as \"141GB\", found \"141\" (add a unit)"},
+    {"1e3", SP_SECONDS, "(add a unit)"},
+    {"2.5", SP_FLOP_PER_S, "expected an arithmetic rate such as \"989TFLOP/s\", found \"2.5\" (add a unit)"},
+    {"700", SP_WATT, "expected a power such as \"700W\", found \"700\" (add a unit)"},
+    {"2.99", SP_PER_HOUR, "expected a price per hour such as \"2.99/h\", found \"2.99\" (add a unit)"},
+    /* the unit of something else */
+    {"8GB", SP_BYTES_PER_S, "the unit \"GB\" is that of a size; units here: B/s"},
+    {"4.8TB/s", SP_BYTES, "the unit \"TB/s\" is that of a rate; units here: B, KB"},
+    {"3ms", SP_FLOP_PER_S, "is that of a time"},
+    {"3TFLOP/s", SP_BYTES_PER_S, "is that of an arithmetic rate"},
+    {"3kW", SP_SECONDS, "is that of a power"},
+    {"3/h", SP_WATT, "is that of a price"},
+    {"1s", SP_COUNT, "is that of a time"},
+    {"80%", SP_PURE, "unknown unit \"%\"; units here: none"},
+    /* case and spelling matter */
+    {"8gb/s", SP_BYTES_PER_S, "unknown unit \"gb/s\""},
+    {"8kB", SP_BYTES, "unknown unit \"kB\""},
+    {"8GBps", SP_BYTES_PER_S, "unknown unit \"GBps\""},
+    {"8PiB", SP_BYTES, "unknown unit \"PiB\""},
+    {"128k", SP_TOKENS, "unknown unit \"k\"; units here: K, M, G, binary"},
+    {"128Ki", SP_TOKENS, "unknown unit \"Ki\""},
+    {"989TFLOPS", SP_FLOP_PER_S, "unknown unit \"TFLOPS\""},
+    {"1KW", SP_WATT, "unknown unit \"KW\""},
+    {"3S", SP_SECONDS, "unknown unit \"S\"; units here: ns, us, ms, s, min, h, d"},
+    {"3GBB", SP_BYTES, "unknown unit \"GBB\""},
+    {"3GB,", SP_BYTES, "unknown unit \"GB,\""},
+    {"1e", SP_COUNT, "unknown unit \"e\""},
+    {"1e+", SP_COUNT, "unknown unit \"e+\""},
+    {"1.", SP_PURE, "unknown unit \".\""},
+    {"1.GB", SP_BYTES, "unknown unit \".GB\""},
+    {"1.2.3", SP_PURE, "unknown unit \".3\""},
+    {"1,5", SP_PURE, "unknown unit \",5\""},
+    {"0x10", SP_COUNT, "unknown unit \"x10\""},
+    {"3 GB", SP_BYTES, "no spaces"},
+    {"3GB ", SP_BYTES, "unknown unit \"GB \""},
+    {"3\t", SP_COUNT, "no spaces"},
+    /* not a number */
+    {"", SP_BYTES, "expected a size such as \"141GB\", found an empty text"},
+    {"GB", SP_BYTES, "found \"GB\" (must start with a digit)"},
+    {" 3GB", SP_BYTES, "(must start with a digit)"},
+    {"+3GB", SP_BYTES, "(must start with a digit)"},
+    {".5", SP_PURE, "(must start with a digit)"},
+    {"nan", SP_PURE, "(must start with a digit)"},
+    {"NaN", SP_FRACTION, "(must start with a digit)"},
+    {"inf", SP_PURE, "(must start with a digit)"},
+    {"Infinity", SP_BYTES, "(must start with a digit)"},
+    /* out of range */
+    {"-3GB", SP_BYTES, "found \"-3GB\" (must not be negative)"},
+    {"-1", SP_COUNT, "(must not be negative)"},
+    {"-0.1", SP_PURE, "(must not be negative)"},
+    {"1e999", SP_PURE, "(too large)"},
+    {"1e300PB", SP_BYTES, "(too large)"},
+    {"1e99999999999999999999", SP_PURE, "(too large)"},
+    {"1e-400", SP_PURE, "(too small)"},
+    {"0.001e-320ns", SP_SECONDS, "(too small)"},
+    {"1.01", SP_FRACTION, "found \"1.01\" (above 1)"},
+    {"101%", SP_FRACTION, "found \"101%\" (above 1)"},
+    /* whole numbers */
+    {"8.5", SP_COUNT, "expected a whole number such as \"132\", found \"8.5\" (not a whole number)"},
+    {"8.0", SP_COUNT, "(not a whole number)"},
+    {"1e3", SP_COUNT, "(not a whole number)"},
+    {"1.0", SP_TOKENS, "(not a whole number)"},
+    {"0.3K", SP_TOKENS, "expected a number of tokens such as \"128K\", found \"0.3K\" (not a whole number)"},
+    {"9007199254740992", SP_COUNT, "larger than 9007199254740991"},
+    {"9007199254740993", SP_TOKENS, "larger than 9007199254740991"},
+    {"8388608G", SP_TOKENS, "larger than 9007199254740991"},
+    /* long */
+    {"00000000000000000000000000000000000000000000000000000000000000001", SP_COUNT, "more than 64 digits"},
+    {"1234567890abcdefghijklmnopqrstuvwxyz1234567890ABCDEFGHIJKLMNOPQRSTUVWXYZ", SP_BYTES,
+     "found \"1234567890abcdefghijklmnopqrstuvwxyz1234567890ABCDEFGHIJKLMNOPQR...\""},
+};
 
 static void bad_texts_say_what_is_wrong(void **state)
 {
     (void)state;
-    static const struct bad rows[] = {
-        /* the contract's example, and its kin */
-        {"8", SP_BYTES_PER_S, "expected a rate such as \"4.8TB/s\", found \"8\" (add a unit)"},
-        {"141", SP_BYTES, "expected a size such as \"141GB\", found \"141\" (add a unit)"},
-        {"1e3", SP_SECONDS, "(add a unit)"},
-        {"2.5", SP_FLOP_PER_S, "expected an arithmetic rate such as \"989TFLOP/s\", found \"2.5\" (add a unit)"},
-        {"700", SP_WATT, "expected a power such as \"700W\", found \"700\" (add a unit)"},
-        {"2.99", SP_PER_HOUR, "expected a price per hour such as \"2.99/h\", found \"2.99\" (add a unit)"},
-        /* the unit of something else */
-        {"8GB", SP_BYTES_PER_S, "the unit \"GB\" is that of a size; units here: B/s"},
-        {"4.8TB/s", SP_BYTES, "the unit \"TB/s\" is that of a rate; units here: B, KB"},
-        {"3ms", SP_FLOP_PER_S, "is that of a time"},
-        {"3TFLOP/s", SP_BYTES_PER_S, "is that of an arithmetic rate"},
-        {"3kW", SP_SECONDS, "is that of a power"},
-        {"3/h", SP_WATT, "is that of a price"},
-        {"1s", SP_COUNT, "is that of a time"},
-        {"80%", SP_PURE, "unknown unit \"%\"; units here: none"},
-        /* case and spelling matter */
-        {"8gb/s", SP_BYTES_PER_S, "unknown unit \"gb/s\""},
-        {"8kB", SP_BYTES, "unknown unit \"kB\""},
-        {"8GBps", SP_BYTES_PER_S, "unknown unit \"GBps\""},
-        {"8PiB", SP_BYTES, "unknown unit \"PiB\""},
-        {"128k", SP_TOKENS, "unknown unit \"k\"; units here: K, M, G, binary"},
-        {"128Ki", SP_TOKENS, "unknown unit \"Ki\""},
-        {"989TFLOPS", SP_FLOP_PER_S, "unknown unit \"TFLOPS\""},
-        {"1KW", SP_WATT, "unknown unit \"KW\""},
-        {"3S", SP_SECONDS, "unknown unit \"S\"; units here: ns, us, ms, s, min, h, d"},
-        {"3GBB", SP_BYTES, "unknown unit \"GBB\""},
-        {"3GB,", SP_BYTES, "unknown unit \"GB,\""},
-        {"1e", SP_COUNT, "unknown unit \"e\""},
-        {"1e+", SP_COUNT, "unknown unit \"e+\""},
-        {"1.", SP_PURE, "unknown unit \".\""},
-        {"1.GB", SP_BYTES, "unknown unit \".GB\""},
-        {"1.2.3", SP_PURE, "unknown unit \".3\""},
-        {"1,5", SP_PURE, "unknown unit \",5\""},
-        {"0x10", SP_COUNT, "unknown unit \"x10\""},
-        {"3 GB", SP_BYTES, "no spaces"},
-        {"3GB ", SP_BYTES, "unknown unit \"GB \""},
-        {"3\t", SP_COUNT, "no spaces"},
-        /* not a number */
-        {"", SP_BYTES, "expected a size such as \"141GB\", found an empty text"},
-        {"GB", SP_BYTES, "found \"GB\" (must start with a digit)"},
-        {" 3GB", SP_BYTES, "(must start with a digit)"},
-        {"+3GB", SP_BYTES, "(must start with a digit)"},
-        {".5", SP_PURE, "(must start with a digit)"},
-        {"nan", SP_PURE, "(must start with a digit)"},
-        {"NaN", SP_FRACTION, "(must start with a digit)"},
-        {"inf", SP_PURE, "(must start with a digit)"},
-        {"Infinity", SP_BYTES, "(must start with a digit)"},
-        /* out of range */
-        {"-3GB", SP_BYTES, "found \"-3GB\" (must not be negative)"},
-        {"-1", SP_COUNT, "(must not be negative)"},
-        {"-0.1", SP_PURE, "(must not be negative)"},
-        {"1e999", SP_PURE, "(too large)"},
-        {"1e300PB", SP_BYTES, "(too large)"},
-        {"1e99999999999999999999", SP_PURE, "(too large)"},
-        {"1e-400", SP_PURE, "(too small)"},
-        {"0.001e-320ns", SP_SECONDS, "(too small)"},
-        {"1.01", SP_FRACTION, "found \"1.01\" (above 1)"},
-        {"101%", SP_FRACTION, "found \"101%\" (above 1)"},
-        /* whole numbers */
-        {"8.5", SP_COUNT, "expected a whole number such as \"132\", found \"8.5\" (not a whole number)"},
-        {"8.0", SP_COUNT, "(not a whole number)"},
-        {"1e3", SP_COUNT, "(not a whole number)"},
-        {"1.0", SP_TOKENS, "(not a whole number)"},
-        {"0.3K", SP_TOKENS, "expected a number of tokens such as \"128K\", found \"0.3K\" (not a whole number)"},
-        {"9007199254740992", SP_COUNT, "larger than 9007199254740991"},
-        {"9007199254740993", SP_TOKENS, "larger than 9007199254740991"},
-        {"8388608G", SP_TOKENS, "larger than 9007199254740991"},
-        /* long */
-        {"00000000000000000000000000000000000000000000000000000000000000001", SP_COUNT, "more than 64 digits"},
-        {"1234567890abcdefghijklmnopqrstuvwxyz1234567890ABCDEFGHIJKLMNOPQRSTUVWXYZ", SP_BYTES,
-         "found \"1234567890abcdefghijklmnopqrstuvwxyz1234567890ABCDEFGHIJKLMNOPQR...\""},
-    };
-    for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
+    for (size_t i = 0; i < SP_COUNT_OF(bad_texts); i++) {
         struct sp_error err = {0};
         double value = 8317.0;
-        if (sp_quantity_parse(rows[i].text, rows[i].dimension, &value, &err)) {
-            fail_msg("\"%s\" was taken as %g", rows[i].text, value);
+        if (sp_quantity_parse(bad_texts[i].text, bad_texts[i].dimension, &value, &err)) {
+            fail_msg("\"%s\" was taken as %g", bad_texts[i].text, value);
         }
-        assert_error_contains(&err, rows[i].expected);
-        assert_error_contains(&err, sp_dimension_expects(rows[i].dimension));
+        assert_error_contains(&err, bad_texts[i].expected);
+        assert_error_contains(&err, sp_dimension_expects(bad_texts[i].dimension));
         assert_int_equal(err.kind, SP_ERROR_USAGE);
         assert_close(value, 8317.0, 0.0); /* untouched */
     }
