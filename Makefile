@@ -188,7 +188,7 @@ build/release/validation/run_validation: build/release/tests/validation/run_vali
 
 validate: build/release/validation/run_validation ## predicted beside measured: writes docs/validation.md, prints its summary
 	$(Q)$< tests/validation >build/validation.md && mv build/validation.md docs/validation.md
-	@sed -n '/^## Summary/,/^$$/p;/^| source/,/^$$/p' docs/validation.md | grep '^|'
+	@sed -n '/^## Groups/,/^## /p' docs/validation.md | grep '^|'
 
 # ---- fuzzing -------------------------------------------------------------------------------------------------------
 

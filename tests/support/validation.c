@@ -80,7 +80,8 @@ static bool is_counted(const struct operator_row *row, unsigned items)
 }
 
 /* One layer, one micro-batch, without a pipeline. Backward includes what it recomputes. */
-static double layer_part(const struct question *question, const struct estimate *estimate, unsigned items, unsigned passes)
+static double layer_part(const struct question *question, const struct estimate *estimate, unsigned items,
+                         unsigned passes)
 {
     assert(question->layout.pp == 1);
     double time_s = 0;
@@ -256,7 +257,8 @@ struct priced_run {
     struct estimate estimate;
 };
 
-static void price_run(struct command_line *line, const struct sp_json *run, const struct sp_json *defaults, struct priced_run *priced)
+static void price_run(struct command_line *line, const struct sp_json *run, const struct sp_json *defaults,
+                      struct priced_run *priced)
 {
     const struct sp_json *settings = sp_json_member(run, "settings");
     priced->reason = text_of(run, "not_expressible");
@@ -275,7 +277,8 @@ static void price_run(struct command_line *line, const struct sp_json *run, cons
     }
 }
 
-static bool fill_row(const struct sp_json *measured, const struct priced_run *priced, struct validation_row *row, struct sp_error *err)
+static bool fill_row(const struct sp_json *measured, const struct priced_run *priced, struct validation_row *row,
+                     struct sp_error *err)
 {
     row->quantity = quantity_find(measured->key);
     if (row->quantity == NULL) {
@@ -306,9 +309,11 @@ static int count_measured(const struct sp_json *runs)
     return n;
 }
 
-static bool read_runs(struct command_line *line, const struct sp_json *file, struct validation_source *source, struct sp_error *err)
+static bool read_runs(struct command_line *line, const struct sp_json *file, struct validation_source *source,
+                      struct sp_error *err)
 {
-    static const char *const keys[] = {"name", "group", "settings", "measured", "beside", "not_expressible", "note", NULL};
+    static const char *const keys[] = {"name",   "group",           "settings", "measured",
+                                       "beside", "not_expressible", "note",     NULL};
     const struct sp_json *runs = sp_json_member(file, "rows");
     struct priced_run *priced = sp_arena_alloc(line->arena, sizeof(*priced));
     source->rows = sp_arena_array(line->arena, (size_t)count_measured(runs) + 1, sizeof(*source->rows));
@@ -343,7 +348,8 @@ bool validation_read(struct sp_arena *arena, const char *folder, const char *nam
     }
     const struct sp_json *about = sp_json_member(file, "source");
     const char *schema = text_of(file, "schema");
-    if (schema == NULL || strcmp(schema, "seqplan.validation/1") != 0 || about == NULL || sp_json_member(file, "rows") == NULL) {
+    if (schema == NULL || strcmp(schema, "seqplan.validation/1") != 0 || about == NULL ||
+        sp_json_member(file, "rows") == NULL) {
         return sp_fail(err, SP_ERROR_INPUT, "%s: expected schema seqplan.validation/1 with source and rows", path);
     }
     *source = (struct validation_source){.name = name,
@@ -450,7 +456,8 @@ int validation_summarise(struct sp_arena *arena, const struct validation_source 
         }
         if (is_new) {
             assert(n < max);
-            summaries[n] = (struct validation_summary){.group = by_group ? row->group : NULL, .quantity = row->quantity};
+            summaries[n] =
+                (struct validation_summary){.group = by_group ? row->group : NULL, .quantity = row->quantity};
             fill_summary(source, errors, &summaries[n]);
             n++;
         }

@@ -57,7 +57,8 @@ struct validation_summary {
 };
 
 /* Names of the sources in the folder, sorted. */
-bool validation_names(struct sp_arena *arena, const char *folder, struct sp_texts *names, struct sp_error *err) SP_MUST_CHECK;
+bool validation_names(struct sp_arena *arena, const char *folder, struct sp_texts *names,
+                      struct sp_error *err) SP_MUST_CHECK;
 /* Reads a source and prices its rows. A row that is refused is a result; a bad file is an error. */
 bool validation_read(struct sp_arena *arena, const char *folder, const char *name, struct validation_source *source,
                      struct sp_error *err) SP_MUST_CHECK;

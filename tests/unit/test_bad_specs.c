@@ -1,5 +1,6 @@
-/* tests/bad: a malformed file NAME.json and, in NAME.txt, the whole message that it gets. The name's first word says how
- * it is read. With SEQPLAN_BLESS set the messages are rewritten instead: read the change. Runs in the checkout's root. */
+/* tests/bad: a malformed file NAME.json and, in NAME.txt, the whole message that it gets. The name's first word says
+ * how it is read. With SEQPLAN_BLESS set the messages are rewritten instead: read the change. Runs in the root of the
+ * checkout. */
 #include "support/support.h"
 
 #include "spec/spec_internal.h"

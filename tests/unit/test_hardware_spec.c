@@ -24,61 +24,70 @@ static int close_arena(void **state)
 
 /* ---- a small file with everything inline ------------------------------------------------------------------------ */
 
+/* One member a line. */
+/* clang-format off */
 #define FIG(value) "{\"value\": " value ", \"kind\": \"measured\", \"source\": \"s\"}"
-static const char
-    gpu_text[] =
-        "{\"schema\": \"seqplan.gpu/1\", \"name\": \"g\", \"title\": \"G\", \"architecture\": \"hopper\","
-        "\"hbm_capacity\": " FIG("\"81GB\"") ", \"context_memory\": " FIG(
-            "\"600MB\"") ","
-                         "\"hbm_bandwidth\": " FIG(
-                             "\"3.1TB/s\"") ", \"elementwise_bandwidth\": " FIG("\"2.7TB/s\"") ","
-                                                                                               "\"peak_bf16\": " FIG("\"901TFLOP/s\"") ", \"peak_fp16\": " FIG(
-                                                                                                   "\"902TFLOP/s\"") ","
-                                                                                                                     "\"peak_fp32\": " FIG("\"61TFLOP/s\"") ", \"sm_count\": " FIG(
-                                                                                                                         "131") ", \"l2_capacity\": " FIG("\"51MB\"") ","
-                                                                                                                                                                      "\"power_limit\": " FIG("\"690W\"") ", \"pcie_bandwidth\": " FIG("\"53GB/s\"") ","
-                                                                                                                                                                                                                                                     "\"kernel_latency\": " FIG("\"2.5us\"") ", \"launch_latency\": " FIG("\"6us\"") ","
-                                                                                                                                                                                                                                                                                                                                     "\"gemm\": {\"kind\": \"measured\", \"source\": \"g1\", \"tile_rows\": 128, \"tile_columns\": 256,"
-                                                                                                                                                                                                                                                                                                                                     " \"columns\": [\"pass\", \"k\", \"flop_per_s\"], \"rows\": [[\"weight_gradient\", 4096, 7.1e14],"
-                                                                                                                                                                                                                                                                                                                                     " [\"forward\", 8192, 7.7e14], [\"forward\", 1024, 5.5e14], [\"input_gradient\", 2048, 6.2e14]],"
-                                                                                                                                                                                                                                                                                                                                     " \"ceiling\": {\"forward\": " FIG("\"690TFLOP/s\"") ", \"input_gradient\": " FIG("\"680TFLOP/s\"") ","
-                                                                                                                                                                                                                                                                                                                                                                                                                                         " \"weight_gradient\": " FIG("\"670TFLOP/s\"") "}, \"sustained_factor\": " FIG("0.97") "},"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "\"copy\": {\"kind\": \"derived\", \"source\": \"c1\", \"note\": \"n1\", \"columns\": [\"bytes\", \"seconds\"],"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " \"rows\": [[1048576, 3e-6], [1024, 2e-6]]},"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                "\"attention\": [{\"kernel\": \"fa2\", \"kind\": \"measured\", \"source\": \"a1\", \"note\": \"first\","
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " \"columns\": [\"pass\", \"mask\", \"head_dim\", \"heads\", \"sequence\", \"flop_per_s\"],"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " \"rows\": [[\"backward\", \"causal\", 128, 32, 4096, 3.3e14], [\"forward\", \"causal\", 128, 32, 8192, 4.2e14],"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " [\"forward\", \"causal\", 128, 32, 2048, 3.9e14]]},"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " {\"kernel\": \"cudnn\", \"kind\": \"derived\", \"source\": \"a2\","
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " \"columns\": [\"pass\", \"mask\", \"head_dim\", \"heads\", \"sequence\", \"flop_per_s\"],"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " \"rows\": [[\"forward\", \"full\", 64, 16, 1024, 2.2e14]]},"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " {\"kernel\": \"fa2\", \"kind\": \"derived\", \"source\": \"a3\", \"note\": \"second\","
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " \"columns\": [\"pass\", \"mask\", \"head_dim\", \"heads\", \"sequence\", \"flop_per_s\"],"
-                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                " \"rows\": [[\"forward\", \"causal\", 128, 32, 4096, 4.1e14], [\"forward\", \"full\", 96, 8, 512, 1.5e14]]}]}";
+#define ATTENTION_COLUMNS " \"columns\": [\"pass\", \"mask\", \"head_dim\", \"heads\", \"sequence\", \"flop_per_s\"],"
+static const char gpu_text[] =
+    "{\"schema\": \"seqplan.gpu/1\", \"name\": \"g\", \"title\": \"G\", \"architecture\": \"hopper\","
+    "\"hbm_capacity\": " FIG("\"81GB\"") ","
+    "\"context_memory\": " FIG("\"600MB\"") ","
+    "\"hbm_bandwidth\": " FIG("\"3.1TB/s\"") ","
+    "\"elementwise_bandwidth\": " FIG("\"2.7TB/s\"") ","
+    "\"peak_bf16\": " FIG("\"901TFLOP/s\"") ","
+    "\"peak_fp16\": " FIG("\"902TFLOP/s\"") ","
+    "\"peak_fp32\": " FIG("\"61TFLOP/s\"") ","
+    "\"sm_count\": " FIG("131") ","
+    "\"l2_capacity\": " FIG("\"51MB\"") ","
+    "\"power_limit\": " FIG("\"690W\"") ","
+    "\"pcie_bandwidth\": " FIG("\"53GB/s\"") ","
+    "\"kernel_latency\": " FIG("\"2.5us\"") ","
+    "\"launch_latency\": " FIG("\"6us\"") ","
+    "\"gemm\": {\"kind\": \"measured\", \"source\": \"g1\", \"tile_rows\": 128, \"tile_columns\": 256,"
+    " \"columns\": [\"pass\", \"k\", \"flop_per_s\"], \"rows\": [[\"weight_gradient\", 4096, 7.1e14],"
+    " [\"forward\", 8192, 7.7e14], [\"forward\", 1024, 5.5e14], [\"input_gradient\", 2048, 6.2e14]],"
+    " \"ceiling\": {\"forward\": " FIG("\"690TFLOP/s\"") ","
+    " \"input_gradient\": " FIG("\"680TFLOP/s\"") ","
+    " \"weight_gradient\": " FIG("\"670TFLOP/s\"") "},"
+    " \"sustained_factor\": " FIG("0.97") "},"
+    "\"copy\": {\"kind\": \"derived\", \"source\": \"c1\", \"note\": \"n1\", \"columns\": [\"bytes\", \"seconds\"],"
+    " \"rows\": [[1048576, 3e-6], [1024, 2e-6]]},"
+    "\"attention\": [{\"kernel\": \"fa2\", \"kind\": \"measured\", \"source\": \"a1\", \"note\": \"first\","
+    ATTENTION_COLUMNS
+    " \"rows\": [[\"backward\", \"causal\", 128, 32, 4096, 3.3e14], [\"forward\", \"causal\", 128, 32, 8192, 4.2e14],"
+    " [\"forward\", \"causal\", 128, 32, 2048, 3.9e14]]},"
+    " {\"kernel\": \"cudnn\", \"kind\": \"derived\", \"source\": \"a2\","
+    ATTENTION_COLUMNS
+    " \"rows\": [[\"forward\", \"full\", 64, 16, 1024, 2.2e14]]},"
+    " {\"kernel\": \"fa2\", \"kind\": \"derived\", \"source\": \"a3\", \"note\": \"second\","
+    ATTENTION_COLUMNS
+    " \"rows\": [[\"forward\", \"causal\", 128, 32, 4096, 4.1e14], [\"forward\", \"full\", 96, 8, 512, 1.5e14]]}]}";
 
 static const char network_text[] =
-    "{\"schema\": \"seqplan.network/1\", \"name\": \"n\", \"title\": \"N\", \"bandwidth\": " FIG(
-        "\"400Gb/s\"") ","
-                       "\"efficiency\": " FIG("0.93") ", \"collective_efficiency\": " FIG(
-                           "0.85") ","
-                                   "\"all_to_all_efficiency\": " FIG("0.55") ", \"latency\": " FIG(
-                                       "\"11us\"") ", \"rail_optimised\": true}";
+    "{\"schema\": \"seqplan.network/1\", \"name\": \"n\", \"title\": \"N\","
+    "\"bandwidth\": " FIG("\"400Gb/s\"") ","
+    "\"efficiency\": " FIG("0.93") ","
+    "\"collective_efficiency\": " FIG("0.85") ","
+    "\"all_to_all_efficiency\": " FIG("0.55") ","
+    "\"latency\": " FIG("\"11us\"") ", \"rail_optimised\": true}";
 
-static const char node_text[] = "{\"gpus\": " FIG("6") ", \"nvlink_domain\": " FIG("6") ", \"nics\": " FIG(
-    "3") ","
-         "\"host_memory\": " FIG("\"1.5TB\"") ", \"power\": " FIG("\"9.1kW\"") "}";
+static const char node_text[] =
+    "{\"gpus\": " FIG("6") ","
+    "\"nvlink_domain\": " FIG("6") ","
+    "\"nics\": " FIG("3") ","
+    "\"host_memory\": " FIG("\"1.5TB\"") ","
+    "\"power\": " FIG("\"9.1kW\"") "}";
 
-static const char intra_text[] = "{\"title\": \"NVLink\", \"medium\": \"nvlink\", \"bandwidth\": " FIG(
-    "\"410GB/s\"") ","
-                   "\"latency\": " FIG(
-                       "\"5us\"") ", \"tables\": ["
-                                  "{\"kind\": \"measured\", \"source\": \"t1\", \"columns\": [\"operation\", "
-                                  "\"ranks\", \"bytes\", \"seconds\"],"
-                                  " \"rows\": [[\"send_receive\", 2, 4096, 6e-6], [\"all_gather\", 6, 65536, 1.3e-5], "
-                                  "[\"all_gather\", 6, 512, 9e-6]]},"
-                                  "{\"kind\": \"derived\", \"source\": \"t2\", \"columns\": [\"operation\", \"ranks\", "
-                                  "\"bytes\", \"seconds\"],"
-                                  " \"rows\": [[\"all_gather\", 6, 1048576, 2e-5], [\"all_gather\", 3, 512, 7e-6]]}]}";
+static const char intra_text[] =
+    "{\"title\": \"NVLink\", \"medium\": \"nvlink\","
+    "\"bandwidth\": " FIG("\"410GB/s\"") ","
+    "\"latency\": " FIG("\"5us\"") ", \"tables\": ["
+    "{\"kind\": \"measured\", \"source\": \"t1\", \"columns\": [\"operation\", \"ranks\", \"bytes\", \"seconds\"],"
+    " \"rows\": [[\"send_receive\", 2, 4096, 6e-6], [\"all_gather\", 6, 65536, 1.3e-5],"
+    " [\"all_gather\", 6, 512, 9e-6]]},"
+    "{\"kind\": \"derived\", \"source\": \"t2\", \"columns\": [\"operation\", \"ranks\", \"bytes\", \"seconds\"],"
+    " \"rows\": [[\"all_gather\", 6, 1048576, 2e-5], [\"all_gather\", 3, 512, 7e-6]]}]}";
+/* clang-format on */
 
 static const char *whole_text(void)
 {

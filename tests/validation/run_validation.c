@@ -1,6 +1,8 @@
-/* Writes docs/validation.md to standard output: every source of the folder given, predicted beside measured. */
+/* Writes docs/validation.md to standard output: every source of the folder given, predicted beside measured. With a second
+ * argument "bounds" it prints the table of tests/unit/test_validation.c instead. */
 #include "support/validation.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +11,8 @@ static const double PERCENT = 100;
 static const double GIB = 1073741824;
 static const double TERA = 1e12;
 static const double MILLI = 1e-3;
+static const double BOUND_SCALE = 1.05;
+static const double BOUND_SLACK = 0.0002;
 static const double SHORT_S = 0.1; /* below, times are printed in milliseconds */
 
 struct report {
@@ -46,10 +50,13 @@ static const char *value_text(struct sp_arena *arena, enum validation_unit unit,
     return sp_format(arena, "%.5g", value);
 }
 
-/* Two significant figures and a sign, so that 0.004 % and 40 % read alike. */
+/* Fewer decimals as it grows, so that 0.004 % and 40 % read alike. */
 static const char *percent_text(struct sp_arena *arena, double fraction, bool has_sign)
 {
-    return sp_format(arena, has_sign ? "%+.2g %%" : "%.2g %%", PERCENT * fraction);
+    double percent = PERCENT * fraction;
+    double size = fabs(percent);
+    int decimals = size < 0.1 ? 3 : size < 1 ? 2 : size < 10 ? 1 : 0;
+    return sp_format(arena, has_sign ? "%+.*f %%" : "%.*f %%", decimals, percent);
 }
 
 static const char *verdict(const struct validation_summary *summary)
@@ -76,31 +83,72 @@ static const char *left_out(struct sp_arena *arena, const struct validation_summ
     return texts.count == 0 ? "" : sp_join(arena, texts.items, texts.count, ", ");
 }
 
-static void print_summary_row(struct sp_arena *arena, const char *source, const struct validation_summary *summary)
+static void print_errors(struct sp_arena *arena, const struct validation_summary *summary)
 {
-    printf("| %s | %s | %s | %d |", source, summary->group, summary->quantity->name, summary->n_compared);
-    if (summary->n_compared > 0) {
-        printf(" %s | %s | %s |", percent_text(arena, summary->median_frac, false), percent_text(arena, summary->max_frac, false),
-               percent_text(arena, summary->bias_frac, true));
-    } else {
-        printf(" | | |");
+    if (summary->n_compared == 0) {
+        printf(" 0 | | | |");
+        return;
     }
-    printf(" %s | %s | %s |\n", summary->target_frac > 0 ? percent_text(arena, summary->target_frac, false) : "", verdict(summary),
-           left_out(arena, summary));
+    printf(" %d | %s | %s | %s |", summary->n_compared, percent_text(arena, summary->median_frac, false),
+           percent_text(arena, summary->max_frac, false), percent_text(arena, summary->bias_frac, true));
 }
 
 static void print_summary(const struct report *report)
 {
     printf("## Summary\n\n"
-           "Errors are predicted over measured less one, of the rows compared: median and largest without sign, bias as their mean.\n"
-           "A target is for the median. Rows left out are counted, and named with their reason below.\n\n"
-           "| source | group | quantity | n | median | largest | bias | target | | left out |\n"
-           "|---|---|---|--:|--:|--:|--:|--:|---|---|\n");
+           "Errors are predicted over measured less one, of the rows compared: median and largest without sign, bias "
+           "as their "
+           "mean.\nRows left out are counted, and named with their reason below.\n\n"
+           "| source | quantity | n | median | largest | bias | left out |\n"
+           "|---|---|--:|--:|--:|--:|---|\n");
+    for (int i = 0; i < report->n_sources; i++) {
+        struct validation_summary summaries[MAX_SUMMARIES];
+        int n = validation_summarise(report->arena, &report->sources[i], false, summaries, MAX_SUMMARIES);
+        for (int j = 0; j < n; j++) {
+            printf("| %s | %s |", report->sources[i].name, summaries[j].quantity->name);
+            print_errors(report->arena, &summaries[j]);
+            printf(" %s |\n", left_out(report->arena, &summaries[j]));
+        }
+    }
+}
+
+static void print_targets(const struct report *report)
+{
+    printf("\n## Groups and targets\n\n"
+           "A group is a part of a source that one mechanism sets apart. A target is for the median.\n\n"
+           "| source | group | quantity | n | median | largest | bias | target | |\n"
+           "|---|---|---|--:|--:|--:|--:|--:|---|\n");
     for (int i = 0; i < report->n_sources; i++) {
         struct validation_summary summaries[MAX_SUMMARIES];
         int n = validation_summarise(report->arena, &report->sources[i], true, summaries, MAX_SUMMARIES);
         for (int j = 0; j < n; j++) {
-            print_summary_row(report->arena, report->sources[i].name, &summaries[j]);
+            const struct validation_summary *summary = &summaries[j];
+            if (summary->n_compared == 0 && summary->target_frac <= 0) {
+                continue;
+            }
+            printf("| %s | %s | %s |", report->sources[i].name, summary->group, summary->quantity->name);
+            print_errors(report->arena, summary);
+            printf(" %s | %s |\n",
+                   summary->target_frac > 0 ? percent_text(report->arena, summary->target_frac, false) : "",
+                   verdict(summary));
+        }
+    }
+    printf("\n");
+}
+
+/* Rows for the table of tests/unit/test_validation.c: what holds now, and a bound just above. */
+static void print_bounds(const struct report *report)
+{
+    for (int i = 0; i < report->n_sources; i++) {
+        struct validation_summary summaries[MAX_SUMMARIES];
+        int n = validation_summarise(report->arena, &report->sources[i], true, summaries, MAX_SUMMARIES);
+        for (int j = 0; j < n; j++) {
+            const struct validation_summary *summary = &summaries[j];
+            if (summary->n_compared > 0) {
+                double bound = fmax(summary->median_frac * BOUND_SCALE, summary->median_frac + BOUND_SLACK);
+                printf("    {\"%s\", \"%s\", \"%s\", %d, %.6f, %.6f},\n", report->sources[i].name, summary->group,
+                       summary->quantity->name, summary->n_compared, summary->median_frac, bound);
+            }
         }
     }
 }
@@ -129,7 +177,8 @@ static void print_compared(struct sp_arena *arena, const struct validation_sourc
             printf("| row | group | quantity | measured | predicted | error |\n|---|---|---|--:|--:|--:|\n");
         }
         enum validation_unit unit = row->quantity->unit;
-        const char *error = unit == UNIT_YES_NO ? (row->error_frac > 0 ? "wrong" : "right") : percent_text(arena, row->error_frac, true);
+        const char *error = unit == UNIT_YES_NO ? (row->error_frac > 0 ? "wrong" : "right")
+                                                : percent_text(arena, row->error_frac, true);
         printf("| %s | %s | %s | %s | %s | %s |\n", cell(arena, row->name), row->group, row->quantity->name,
                value_text(arena, unit, row->measured), value_text(arena, unit, row->predicted), error);
     }
@@ -153,7 +202,8 @@ static void print_left_out(struct sp_arena *arena, const struct validation_sourc
         if (n++ == 0) {
             printf("| left out | | reason |\n|---|---|---|\n");
         }
-        printf("| %s | %s | %s |\n", cell(arena, row->name), states[row->state], row->reason == NULL ? "" : cell(arena, row->reason));
+        printf("| %s | %s | %s |\n", cell(arena, row->name), states[row->state],
+               row->reason == NULL ? "" : cell(arena, row->reason));
     }
     if (n > 0) {
         printf("\n");
@@ -207,12 +257,18 @@ int main(int argc, char **argv)
         fprintf(stderr, "run_validation: %s\n", err.text);
         return 1;
     }
+    if (argc > 2 && strcmp(argv[2], "bounds") == 0) {
+        print_bounds(&report);
+        sp_arena_close(report.arena);
+        return 0;
+    }
     printf("# Validation\n\n"
            "<!-- Generated by `make validate` from tests/validation: do not edit. -->\n\n"
-           "Published and measured runs beside what `seqplan estimate` predicts. Rows are the options of tests/validation/SOURCE.json;\n"
+           "Published and measured runs beside what `seqplan estimate` predicts. Rows are the options of "
+           "tests/validation/SOURCE.json;\n"
            "nothing is fitted to a row here.\n\n");
     print_summary(&report);
-    printf("\n");
+    print_targets(&report);
     for (int i = 0; i < report.n_sources; i++) {
         print_source(report.arena, &report.sources[i]);
     }
