@@ -12,9 +12,6 @@ static const char *recompute_name(enum recompute_kind kind)
 static void assume_optimizer(const struct request *request, struct question *question)
 {
     const struct run_spec *run = &question->run;
-    if (!request_sets(request, "run.parameter_dtype") && run->parameter_dtype != DTYPE_BF16) {
-        sp_texts_add(&question->assumed, "parameters %s", dtype_names[run->parameter_dtype]);
-    }
     if (!request_sets(request, "run.gradient_dtype")) {
         sp_texts_add(&question->assumed, "gradients %s", dtype_names[run->gradient_dtype]);
     }

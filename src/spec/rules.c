@@ -198,7 +198,7 @@ static bool check_kv_heads(struct question *question, struct sp_error *err)
     if (kv_heads % tp == 0) {
         return true;
     }
-    if (kv_heads > tp || tp % kv_heads != 0) {
+    if (tp % kv_heads != 0) { /* nor could they be repeated a whole number of times */
         return sp_fail_rule(err, "kv_heads_over_tp", "tp %lld: %lld key-value heads do not divide by it; legal tp: %s",
                             (long long)tp, (long long)kv_heads, divisors_text(question->arena, kv_heads, tp));
     }

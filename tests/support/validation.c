@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- quantities --------------------------------------------------------------------------------------------------- */
+/* ---- quantities -------------------------------------------------------------------------------------------------- */
 
 static double step_time(const struct question *question, const struct estimate *estimate)
 {
@@ -177,7 +177,7 @@ static const struct validation_quantity *quantity_find(const char *name)
     return NULL;
 }
 
-/* ---- settings to a question ----------------------------------------------------------------------------------------- */
+/* ---- settings to a question -------------------------------------------------------------------------------------- */
 
 struct command_line {
     struct sp_arena *arena;
@@ -225,7 +225,7 @@ static bool price(struct command_line *line, struct question *question, struct e
     return true;
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static bool is_known(const struct sp_json *object, const char *path, const char *const *keys, struct sp_error *err)
 {
@@ -335,7 +335,7 @@ static bool read_runs(struct command_line *line, const struct sp_json *file, str
     return true;
 }
 
-/* ---- sources -------------------------------------------------------------------------------------------------------- */
+/* ---- sources ----------------------------------------------------------------------------------------------------- */
 
 bool validation_read(struct sp_arena *arena, const char *folder, const char *name, struct validation_source *source,
                      struct sp_error *err)
@@ -392,7 +392,7 @@ bool validation_names(struct sp_arena *arena, const char *folder, struct sp_text
     return true;
 }
 
-/* ---- summaries ------------------------------------------------------------------------------------------------------ */
+/* ---- summaries --------------------------------------------------------------------------------------------------- */
 
 static int compare_doubles(const void *a, const void *b)
 {

@@ -334,9 +334,9 @@ static void unknown_names_inside_are_suggested(void **state)
     const char *text = replaced(whole_text(), gpu_text, "\"h100-sxn\"");
     assert_false(decode(text, &hardware, &err));
     assert_error_contains(&err, "box.json: $.gpu: unknown GPU \"h100-sxn\": did you mean \"h100-sxm\"?");
-    text = replaced(whole_text(), network_text, "\"ib-mdr\"");
+    text = replaced(whole_text(), network_text, "\"ib-ndrr\"");
     assert_false(decode(text, &hardware, &err));
-    assert_error_contains(&err, "box.json: $.network: unknown network \"ib-mdr\": did you mean \"ib-ndr\"?");
+    assert_error_contains(&err, "box.json: $.network: unknown network \"ib-ndrr\": did you mean \"ib-ndr\"?");
 }
 
 /* ---- shipped files ---------------------------------------------------------------------------------------------- */

@@ -108,6 +108,9 @@ static void bias_that_a_family_does_not_read_is_warned(void **state)
     expect_model("Qwen2ForCausalLM", "\"mlp_bias\": true", &model);
     assert_false(model.has_mlp_bias);
     assert_true(sp_texts_has(&warnings, "tiny: mlp_bias has no effect in Qwen2ForCausalLM and is ignored"));
+    expect_model("MistralForCausalLM", "\"sliding_window\": null, \"attention_bias\": true", &model);
+    assert_false(model.has_qkv_bias || model.has_o_bias);
+    assert_true(sp_texts_has(&warnings, "tiny: attention_bias has no effect in MistralForCausalLM and is ignored"));
 }
 
 static void llama_without_kv_heads_has_one_per_query_head(void **state)
@@ -225,9 +228,13 @@ static void unmodelled_fields_are_warned_by_name(void **state)
     struct model_spec model;
     expect_model("LlamaForCausalLM",
                  "\"attention_dropout\": 0.1, \"resid_pdrop\": 0.0, \"quantization_config\": {\"a\": 1}, "
-                 "\"chunk_size_feed_forward\": 0, \"pruned_heads\": {}",
+                 "\"chunk_size_feed_forward\": 0, \"pruned_heads\": {}, \"output_attentions\": true, "
+                 "\"dropout\": null, \"hidden_dropout\": \"\", \"num_experts\": 0",
                  &model);
-    assert_int_equal(warnings.count, 2);
+    assert_int_equal(warnings.count, 3);
+    assert_string_equal(warnings.items[2],
+                        "tiny: output_attentions (true) is not modelled: attention is priced without "
+                        "its weights kept");
     assert_string_equal(warnings.items[0],
                         "tiny: attention_dropout (0.1) is not modelled: its mask costs memory and its "
                         "kernel time");

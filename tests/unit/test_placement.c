@@ -177,6 +177,20 @@ static enum tier tier_of(int64_t size, int64_t nodes)
     return nodes == size ? TIER_NETWORK : TIER_MIXED;
 }
 
+/* Degrees of the axes before the first one of the group that has more than one rank. */
+static int64_t stride_of(const struct layout_spec *layout, const bool along[N_AXES])
+{
+    int64_t stride = 1;
+    for (int i = 0; i < N_AXES; i++) {
+        int64_t degree = degree_of(layout, layout->order[i]);
+        if (along[layout->order[i]] && degree > 1) {
+            return stride;
+        }
+        stride *= degree;
+    }
+    return 0;
+}
+
 static void check_group(const struct layout_spec *layout, const struct group_placement *placement,
                         const bool along[N_AXES], int64_t domain)
 {
@@ -185,6 +199,7 @@ static void check_group(const struct layout_spec *layout, const struct group_pla
         size *= along[axis] ? degree_of(layout, (enum axis)axis) : 1;
     }
     int64_t nodes = brute_domains(layout, along, domain);
+    assert_true(size == 1 || placement->stride == stride_of(layout, along));
     if (placement->size != size || placement->nodes != nodes || placement->tier != tier_of(size, nodes) ||
         placement->ranks_per_node != (size + nodes - 1) / nodes) {
         fail_msg("tp %d sp %d dp %d pp %d order %d%d%d%d%d domain %d: size %d nodes %d (found %d, %d, tier %d)",

@@ -265,6 +265,30 @@ static void trays_of_a_wide_domain(void **state)
     expect_refused(SP_ERROR_USAGE, "6 gpus: expected up to the 4 of a node or a multiple of 4; nearest: 4, 8");
 }
 
+/* clang-format off */
+#define FIGURE(value) "{\"value\": " value ", \"kind\": \"assumed\", \"source\": \"a box under the desk\"}"
+static const char lone_box[] =
+    "{\"schema\": \"seqplan.hardware/1\", \"name\": \"lone-box\", \"title\": \"Lone box\", \"gpu\": \"h100-sxm\","
+    "\"node\": {\"gpus\": " FIGURE("2") ", \"nvlink_domain\": " FIGURE("2") ", \"nics\": " FIGURE("0") ","
+    "\"host_memory\": " FIGURE("\"128GB\"") ", \"power\": " FIGURE("\"2kW\"") "},"
+    "\"intra\": {\"title\": \"PCIe\", \"medium\": \"pcie\", \"bandwidth\": " FIGURE("\"50GB/s\"") ","
+    "\"latency\": " FIGURE("\"9us\"") "}}";
+/* clang-format on */
+
+static void machine_without_a_network_stays_alone(void **state)
+{
+    (void)state;
+    char *folder = temp_folder_open();
+    request.hardware = temp_file(arena, folder, "lone-box.json", lone_box, strlen(lone_box));
+    give(&request.gpus, 2);
+    resolve_legal();
+    give(&request.gpus, 4);
+    expect_refused(SP_ERROR_USAGE, "4 gpus need a network and lone-box has none: add --network NAME");
+    request.network = "eth-100g";
+    resolve_legal();
+    temp_folder_close(folder);
+}
+
 static void degrees_that_do_not_divide_are_left_to_the_rules(void **state)
 {
     (void)state;
@@ -339,6 +363,9 @@ static void default_batch_fills_ranks_and_stages(void **state)
     give(&request.micro_batch, 1);
     resolve_legal();
     assert_int_equal(question.run.global_batch, 176);
+    give(&request.gpus, 64); /* tp 8 x sp 8 x dp 1 */
+    resolve_legal();
+    assert_int_equal(question.run.global_batch, 171);
 }
 
 static void batch_is_sequences_or_tokens(void **state)
@@ -823,6 +850,7 @@ int main(void)
         TEST(options_win_over_defaults),
         TEST(nodes_and_gpus_agree),
         TEST(trays_of_a_wide_domain),
+        TEST(machine_without_a_network_stays_alone),
         TEST(degrees_that_do_not_divide_are_left_to_the_rules),
         TEST(what_is_missing_is_listed),
         TEST(unknown_names_are_input_errors),

@@ -361,6 +361,11 @@ static void few_micro_batches_are_warned_or_refused(void **state)
     expect_warning(&question,
                    "2 micro-batches over pp 6 stages: 71 % of the time is bubble; raise --global-batch to 24 or "
                    "more, or lower pp");
+    question.run.global_batch = 24; /* as many as stages */
+    question.warnings.count = 0;
+    expect_legal(&question);
+    assert_int_equal(question.warnings.count, 0);
+    question.run.global_batch = 8;
     question.software.framework.refuses_few_micro_batches = true;
     expect_broken(&question, "few_micro_batches",
                   "2 micro-batches are fewer than pp 6 stages, which megatron refuses; raise --global-batch to 24");

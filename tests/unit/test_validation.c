@@ -1,6 +1,6 @@
-/* Errors against measured runs (tests/validation) may not grow unnoticed. `make validate` shows the rows behind a figure;
- * `build/release/validation/run_validation tests/validation bounds` prints this table anew. A change that makes a median
- * worse says so in its commit, with the reason. */
+/* Errors against measured runs (tests/validation) may not grow unnoticed. `make validate` shows the rows behind a
+ * figure; `build/release/validation/run_validation tests/validation bounds` prints this table anew. A change that makes
+ * a median worse says so in its commit, with the reason. */
 #include "support/support.h"
 #include "support/validation.h"
 

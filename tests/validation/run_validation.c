@@ -1,5 +1,5 @@
-/* Writes docs/validation.md to standard output: every source of the folder given, predicted beside measured. With a second
- * argument "bounds" it prints the table of tests/unit/test_validation.c instead. */
+/* Writes docs/validation.md to standard output: every source of the folder given, predicted beside measured. With a
+ * second argument "bounds" it prints the table of tests/unit/test_validation.c instead. */
 #include "support/validation.h"
 
 #include <math.h>
