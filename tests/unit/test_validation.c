@@ -8,6 +8,7 @@
 
 enum { MAX_SUMMARIES = 64 };
 static const char folder[] = "tests/validation";
+static const double PERCENT = 100;
 
 static const struct bound {
     const char *source;
@@ -20,8 +21,8 @@ static const struct bound {
     {"megatron-b200", "TP, PP", "step_time_s", 8, 0.016036, 0.016837},
     {"megatron-b200", "TP, PP", "peak_allocated_bytes", 8, 0.000281, 0.000481},
     {"megatron-b200", "TP, PP", "peak_reserved_bytes", 8, 0.001286, 0.001486},
-    {"ring-flash-attention", "ring", "attention_forward_per_s", 1, 0.087406, 0.091776},
-    {"ring-flash-attention", "ring", "attention_forward_backward_per_s", 1, 0.016993, 0.017842},
+    {"ring-flash-attention", "ring", "attention_forward_per_s", 2, 0.082888, 0.087033},
+    {"ring-flash-attention", "ring", "attention_forward_backward_per_s", 2, 0.048166, 0.050574},
 };
 
 static const struct validation_summary *find(const struct validation_summary *summaries, int n,
@@ -36,6 +37,30 @@ static const struct validation_summary *find(const struct validation_summary *su
     return NULL;
 }
 
+static bool has_bound(const char *source, const struct validation_summary *summary)
+{
+    for (size_t i = 0; i < SP_COUNT_OF(bounds); i++) {
+        if (strcmp(bounds[i].source, source) == 0 && find(summary, 1, &bounds[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the bounds do not cover: rows that are not priced yet, and figures without a bound. */
+static void print_uncovered(const char *source, const struct validation_summary *summary)
+{
+    int left_out = summary->n_not_built + summary->n_refused;
+    if (left_out > 0) {
+        print_message("# %s, %s, %s: %d rows compared, %d not priced yet\n", source, summary->group,
+                      summary->quantity->name, summary->n_compared, left_out);
+    }
+    if (summary->n_compared > 0 && !has_bound(source, summary)) {
+        print_message("# %s, %s, %s: median %.3f %% of %d rows, no bound yet\n", source, summary->group,
+                      summary->quantity->name, PERCENT * summary->median_frac, summary->n_compared);
+    }
+}
+
 static int check_source(struct sp_arena *arena, const char *name)
 {
     struct sp_error err = {0};
@@ -47,24 +72,21 @@ static int check_source(struct sp_arena *arena, const char *name)
     int n = validation_summarise(arena, &source, true, summaries, MAX_SUMMARIES);
     int n_worse = 0;
     for (size_t i = 0; i < SP_COUNT_OF(bounds); i++) {
-        if (strcmp(bounds[i].source, name) != 0) {
+        const struct bound *bound = &bounds[i];
+        if (strcmp(bound->source, name) != 0) {
             continue;
         }
-        const struct validation_summary *now = find(summaries, n, &bounds[i]);
-        if (now == NULL || now->n_compared < bounds[i].n || now->median_frac > bounds[i].bound_frac) {
-            print_error("%s, %s, %s: median %.4f %% of %d rows; bound %.4f %%, set at %.4f %% of %d rows\n", name,
-                        bounds[i].group, bounds[i].quantity, now == NULL ? 0 : 100 * now->median_frac,
-                        now == NULL ? 0 : now->n_compared, 100 * bounds[i].bound_frac, 100 * bounds[i].median_frac,
-                        bounds[i].n);
+        const struct validation_summary *now = find(summaries, n, bound);
+        if (now == NULL || now->n_compared < bound->n || now->median_frac > bound->bound_frac) {
+            print_error("%s, %s, %s: median %.3f %% of %d rows; bound %.3f %%, set at %.3f %% of %d rows\n", name,
+                        bound->group, bound->quantity, now == NULL ? 0 : PERCENT * now->median_frac,
+                        now == NULL ? 0 : now->n_compared, PERCENT * bound->bound_frac, PERCENT * bound->median_frac,
+                        bound->n);
             n_worse++;
         }
     }
     for (int i = 0; i < n; i++) {
-        int left_out = summaries[i].n_not_built + summaries[i].n_refused;
-        if (left_out > 0) {
-            print_message("# %s, %s, %s: %d rows compared, %d not priced yet\n", name, summaries[i].group,
-                          summaries[i].quantity->name, summaries[i].n_compared, left_out);
-        }
+        print_uncovered(name, &summaries[i]);
     }
     return n_worse;
 }
