@@ -99,24 +99,24 @@ size_t sp_utf8_length(const char *text);
 /* A quantity is a double in the SI unit of its dimension; text carries the unit and is matched exactly:
  * b bit, B byte, K M G T P decimal, Ki Mi Gi Ti binary. Counts of tokens use K = 1024, M = 1024^2, G = 1024^3. */
 enum sp_dimension {
-    SP_PURE,           /* plain number: "0.97" */
-    SP_COUNT,          /* plain integer: "132" */
-    SP_TOKENS,         /* "128K" = 131072, "1M" = 1048576, plain integers exact */
-    SP_BYTES,          /* "141GB", "80GiB" */
-    SP_SECONDS,        /* "1.2us", "3ms", "2s", "5min", "1h", "2d" */
-    SP_BYTES_PER_S,    /* "4.8TB/s", "400Gb/s" */
-    SP_FLOP_PER_S,     /* "989TFLOP/s" */
-    SP_WATT,           /* "700W", "10.2kW" */
-    SP_PER_HOUR,       /* "2.99/h": a price in the currency of its file */
-    SP_FRACTION,       /* "0.85" or "85%", 0 to 1 */
+    SP_PURE,        /* plain number: "0.97" */
+    SP_COUNT,       /* plain integer: "132" */
+    SP_TOKENS,      /* "128K" = 131072, "1M" = 1048576, plain integers exact */
+    SP_BYTES,       /* "141GB", "80GiB" */
+    SP_SECONDS,     /* "1.2us", "3ms", "2s", "5min", "1h", "2d" */
+    SP_BYTES_PER_S, /* "4.8TB/s", "400Gb/s" */
+    SP_FLOP_PER_S,  /* "989TFLOP/s" */
+    SP_WATT,        /* "700W", "10.2kW" */
+    SP_PER_HOUR,    /* "2.99/h": a price in the currency of its file */
+    SP_FRACTION,    /* "0.85" or "85%", 0 to 1 */
     SP_N_DIMENSIONS
 };
 
 /* Fails (SP_ERROR_USAGE) on: empty text, unknown or missing unit, wrong dimension, negative, NaN, infinite, trailing
  * text, a fraction where a whole number is needed. The text says what was expected, with an example, and what was
  * found: `expected a rate such as "4.8TB/s", found "8" (add a unit)`. */
-bool sp_quantity_parse(const char *text, enum sp_dimension dimension, double *value, struct sp_error *err)
-    SP_MUST_CHECK;
+bool sp_quantity_parse(const char *text, enum sp_dimension dimension, double *value,
+                       struct sp_error *err) SP_MUST_CHECK;
 /* "a rate such as \"4.8TB/s\"": what an error says was expected. */
 const char *sp_dimension_expects(enum sp_dimension dimension);
 /* Shortest text that parses back to exactly the same value, with the largest fitting decimal unit ("4.8TB/s",
@@ -162,7 +162,7 @@ struct sp_json_writer {
     FILE *file;
     int depth;
     bool is_first;
-    bool is_compact; /* set after a begin: that array or object goes on one line; its end clears it */
+    bool is_compact;   /* set after a begin: that array or object goes on one line; its end clears it */
     int compact_depth; /* private: where is_compact was set, once something is nested in it */
 };
 void sp_json_begin_object(struct sp_json_writer *writer, const char *key);
@@ -178,8 +178,17 @@ void sp_json_put_null(struct sp_json_writer *writer, const char *key);
 /* ---- field tables (field_table.c) ------------------------------------------------------------------------------- */
 
 /* Where a figure comes from. "set" marks a value given with --set. */
-enum sp_figure_kind { SP_FIGURE_NONE, SP_FIGURE_DATASHEET, SP_FIGURE_MEASURED, SP_FIGURE_DERIVED, SP_FIGURE_FITTED, SP_FIGURE_ASSUMED, SP_FIGURE_SET };
-extern const char *const sp_figure_kind_names[]; /* "none", "datasheet", "measured", "derived", "fitted", "assumed", "set", NULL */
+enum sp_figure_kind {
+    SP_FIGURE_NONE,
+    SP_FIGURE_DATASHEET,
+    SP_FIGURE_MEASURED,
+    SP_FIGURE_DERIVED,
+    SP_FIGURE_FITTED,
+    SP_FIGURE_ASSUMED,
+    SP_FIGURE_SET
+};
+extern const char
+    *const sp_figure_kind_names[]; /* "none", "datasheet", "measured", "derived", "fitted", "assumed", "set", NULL */
 
 /* A number with its provenance. In a file: {"value": "4.8TB/s", "kind": "datasheet", "source": "...", "note": "...",
  * "low": "4.1TB/s", "high": "4.9TB/s"}; value, kind and source are required, the rest optional. */
@@ -193,15 +202,15 @@ struct sp_figure {
 };
 
 enum sp_field_type {
-    SP_FIELD_STRING,  /* const char * */
-    SP_FIELD_BOOL,    /* bool */
-    SP_FIELD_INTEGER, /* int64_t; JSON number without fraction */
-    SP_FIELD_PURE,    /* double; JSON number */
+    SP_FIELD_STRING,   /* const char * */
+    SP_FIELD_BOOL,     /* bool */
+    SP_FIELD_INTEGER,  /* int64_t; JSON number without fraction */
+    SP_FIELD_PURE,     /* double; JSON number */
     SP_FIELD_QUANTITY, /* double; JSON string with a unit, in `dimension` (SP_COUNT, SP_PURE: JSON number) */
-    SP_FIELD_FIGURE,  /* struct sp_figure in `dimension` */
-    SP_FIELD_ENUM,    /* int: index in `names` */
-    SP_FIELD_OBJECT,  /* nested struct at offset, decoded by `fields` */
-    SP_FIELD_CUSTOM   /* `decode` is called with the object's address plus offset */
+    SP_FIELD_FIGURE,   /* struct sp_figure in `dimension` */
+    SP_FIELD_ENUM,     /* int: index in `names` */
+    SP_FIELD_OBJECT,   /* nested struct at offset, decoded by `fields` */
+    SP_FIELD_CUSTOM    /* `decode` is called with the object's address plus offset */
 };
 
 struct sp_decoder {
@@ -218,10 +227,11 @@ struct sp_field {
     double min; /* of the value in SI units; min == max == 0: no bounds */
     double max;
     bool is_required;
-    const char *help;               /* one line; becomes docs/formats.md and `show --fields` */
-    const struct sp_field *fields;  /* SP_FIELD_OBJECT; ends with a row whose key is NULL */
-    const char *const *names;       /* SP_FIELD_ENUM; NULL-terminated */
-    bool (*decode)(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target, struct sp_error *err);
+    const char *help;              /* one line; becomes docs/formats.md and `show --fields` */
+    const struct sp_field *fields; /* SP_FIELD_OBJECT; ends with a row whose key is NULL */
+    const char *const *names;      /* SP_FIELD_ENUM; NULL-terminated */
+    bool (*decode)(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                   struct sp_error *err);
 };
 
 /* Decodes an object. Unknown key (with the nearest known one), missing required key, wrong type, bare number where a
@@ -232,8 +242,8 @@ bool sp_fields_decode(const struct sp_field *fields, const struct sp_decoder *de
 /* --set: finds `path` ("gpu.hbm_bandwidth") in the table and its nested ones and sets it from text; a figure becomes
  * kind SP_FIGURE_SET with source "--set". Unknown path, unit missing, out of range: SP_ERROR_USAGE, naming the path and
  * the nearest known one. Custom fields cannot be set. */
-bool sp_fields_set(const struct sp_field *fields, struct sp_arena *arena, const char *path, const char *text, void *object,
-                   struct sp_error *err) SP_MUST_CHECK;
+bool sp_fields_set(const struct sp_field *fields, struct sp_arena *arena, const char *path, const char *text,
+                   void *object, struct sp_error *err) SP_MUST_CHECK;
 /* Calls visit for every row, depth first, with the dotted path and the address of the value inside object (NULL when
  * object is NULL). Used for `show`, docs and suggestions. */
 typedef void (*sp_field_visitor)(const char *path, const struct sp_field *field, const void *value, void *user);
@@ -255,17 +265,17 @@ struct sp_option_count {
 };
 
 struct sp_option {
-    const char *name;      /* without the dashes */
-    const char *alias;     /* another long name for the same option, or NULL */
-    char letter;           /* or 0 */
+    const char *name;  /* without the dashes */
+    const char *alias; /* another long name for the same option, or NULL */
+    char letter;       /* or 0 */
     enum sp_option_type type;
     size_t offset;
-    int64_t min;           /* of counts; 0 means 1 */
-    int64_t max;           /* of counts; 0 means 2^40 */
+    int64_t min;              /* of counts; 0 means 1 */
+    int64_t max;              /* of counts; 0 means 2^40 */
     const char *const *names; /* SP_OPTION_CHOICE, NULL-terminated */
-    const char *argument;  /* "N", "NAME|PATH": shown in help */
-    const char *help;      /* one line, with the default */
-    const char *group;     /* heading in help */
+    const char *argument;     /* "N", "NAME|PATH": shown in help */
+    const char *help;         /* one line, with the default */
+    const char *group;        /* heading in help */
 };
 
 /* Parses argv[1..]; GNU long options ("--seq 128K", "--seq=128K"), through getopt_long. No positional arguments unless

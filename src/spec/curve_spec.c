@@ -3,44 +3,11 @@
 #include <string.h>
 
 static const char *const pass_names[] = {"forward", "input_gradient", "weight_gradient", NULL};
-static const char *const direction_names[] = {"forward", "backward", NULL};
-static const char *const mask_names[] = {"full", "causal", NULL};
 
 static const struct curve_column gemm_columns[] = {{"pass", pass_names}, {"k", NULL}, {"flop_per_s", NULL}};
 static const struct curve_column copy_columns[] = {{"bytes", NULL}, {"seconds", NULL}};
-static const struct curve_column attention_columns[] = {{"pass", direction_names}, {"mask", mask_names},
-                                                        {"head_dim", NULL},        {"heads", NULL},
-                                                        {"sequence", NULL},        {"flop_per_s", NULL}};
 static const struct curve_column collective_columns[] = {
     {"operation", collective_names}, {"ranks", NULL}, {"bytes", NULL}, {"seconds", NULL}};
-
-/* The members that every table has; `owner` holds a struct curve_table named table. */
-#define TABLE_FIELDS(owner)                                                                                            \
-    {.key = "kind",                                                                                                    \
-     .type = SP_FIELD_ENUM,                                                                                            \
-     .offset = offsetof(struct owner, table.from.kind),                                                                \
-     .is_required = true,                                                                                              \
-     .help = "where the table comes from",                                                                             \
-     .names = sp_figure_kind_names},                                                                                   \
-        {.key = "source",                                                                                              \
-         .type = SP_FIELD_STRING,                                                                                      \
-         .offset = offsetof(struct owner, table.from.source),                                                          \
-         .is_required = true,                                                                                          \
-         .help = "who measured it"},                                                                                   \
-        {.key = "note",                                                                                                \
-         .type = SP_FIELD_STRING,                                                                                      \
-         .offset = offsetof(struct owner, table.from.note),                                                            \
-         .help = "and how"},                                                                                           \
-        {.key = "columns",                                                                                             \
-         .type = SP_FIELD_CUSTOM,                                                                                      \
-         .offset = offsetof(struct owner, table.columns),                                                              \
-         .is_required = true,                                                                                          \
-         .help = "names of the columns",                                                                               \
-         .decode = curve_keep_array},                                                                                  \
-    {                                                                                                                  \
-        .key = "rows", .type = SP_FIELD_CUSTOM, .offset = offsetof(struct owner, table.rows), .is_required = true,     \
-        .help = "arrays of the columns' values", .decode = curve_keep_array                                            \
-    }
 
 static void fill_time_curve(struct sp_arena *arena, const struct curve_point *points, size_t count,
                             struct time_curve *curve)
@@ -90,7 +57,7 @@ struct gemm_file {
     struct gemm_curve curve;
 };
 static const struct sp_field gemm_fields[] = {
-    TABLE_FIELDS(gemm_file),
+    CURVE_TABLE_FIELDS(gemm_file),
     {.key = "tile_rows",
      .type = SP_FIELD_INTEGER,
      .offset = offsetof(struct gemm_file, curve.tile_rows),
@@ -147,12 +114,20 @@ bool gemm_curve_decode(const struct sp_decoder *decoder, const struct sp_json *j
     return true;
 }
 
+bool gemm_fp8_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                     struct sp_error *err)
+{
+    struct gpu_spec *gpu = target;
+    gpu->has_gemm_fp8 = gemm_curve_decode(decoder, json, path, &gpu->gemm_fp8, err);
+    return gpu->has_gemm_fp8;
+}
+
 /* ---- copy ------------------------------------------------------------------------------------------------------- */
 
 struct table_file {
     struct curve_table table;
 };
-static const struct sp_field table_fields[] = {TABLE_FIELDS(table_file), {.key = NULL}};
+static const struct sp_field table_fields[] = {CURVE_TABLE_FIELDS(table_file), {.key = NULL}};
 
 bool copy_curve_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
                        struct sp_error *err)
@@ -165,111 +140,6 @@ bool copy_curve_decode(const struct sp_decoder *decoder, const struct sp_json *j
         return false;
     }
     fill_time_curve(decoder->arena, points.items, points.count, target);
-    return true;
-}
-
-/* ---- attention -------------------------------------------------------------------------------------------------- */
-
-struct attention_file {
-    struct curve_table table;
-    const char *kernel;
-};
-static const struct sp_field attention_fields[] = {
-    {.key = "kernel",
-     .type = SP_FIELD_STRING,
-     .offset = offsetof(struct attention_file, kernel),
-     .is_required = true,
-     .help = "\"cudnn\", \"fa2\", \"fa3\", ..."},
-    TABLE_FIELDS(attention_file),
-    {.key = NULL},
-};
-
-/* Lines of one kernel: the points from `first` on whose first key is its index. Returns how many points it took. */
-static size_t fill_attention(const struct curve_points *points, size_t first, struct attention_curve *curve)
-{
-    const struct curve_point *items = &points->items[first];
-    size_t count = 0;
-    size_t n_lines = 0;
-    while (first + count < points->count && items[count].keys[0] == items[0].keys[0]) {
-        count += curve_run(points, first + count);
-        n_lines++;
-    }
-    struct attention_line *lines = sp_arena_array(points->arena, n_lines, sizeof(*lines));
-    size_t length = 0;
-    size_t line = 0;
-    for (size_t at = 0; at < count; at += length) {
-        length = curve_run(points, first + at);
-        lines[line] = (struct attention_line){
-            .is_backward = items[at].keys[1] == 1,
-            .is_causal = items[at].keys[2] == 1,
-            .head_dim = items[at].keys[3],
-            .heads = items[at].keys[4],
-            .n_points = (int)length,
-            .log_sequence = curve_log_x(points->arena, &items[at], length),
-            .flop_per_s = curve_y(points->arena, &items[at], length),
-        };
-        line++;
-    }
-    struct curve_provenance from = curve_joined(points->arena, items, count);
-    curve->kind = (enum sp_figure_kind)from.kind;
-    curve->source = from.source;
-    curve->note = from.note;
-    curve->n_lines = (int)n_lines;
-    curve->lines = lines;
-    return count;
-}
-
-/* Index of the kernel in the list, which it joins when it is new. */
-static int kernel_index(struct sp_texts *kernels, const char *kernel)
-{
-    sp_texts_add(kernels, "%s", kernel);
-    for (size_t i = 0; i < kernels->count; i++) {
-        if (strcmp(kernels->items[i], kernel) == 0) {
-            return (int)i;
-        }
-    }
-    return -1;
-}
-
-static bool read_attention(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
-                           struct sp_texts *kernels, struct curve_points *points, struct sp_error *err)
-{
-    int at = 0;
-    for (const struct sp_json *entry = json->first; entry != NULL; entry = entry->next, at++) {
-        struct attention_file file = {0};
-        const char *entry_path = sp_format(decoder->arena, "%s[%d]", path, at);
-        const struct curve_reading reading = {decoder, entry_path, attention_columns, SP_COUNT_OF(attention_columns)};
-        if (!sp_fields_decode(attention_fields, decoder, entry, entry_path, &file, err) ||
-            !curve_points_read(&reading, &file.table, kernel_index(kernels, file.kernel), points, err)) {
-            return false;
-        }
-    }
-    if (at == 0) {
-        return sp_fail(err, SP_ERROR_INPUT, "%s: %s: expected the table of at least one kernel", decoder->file, path);
-    }
-    return true;
-}
-
-bool attention_curves_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
-                             void *target, struct sp_error *err)
-{
-    struct gpu_spec *gpu = target;
-    const struct sp_json *array = NULL;
-    struct sp_texts kernels = {.arena = decoder->arena};
-    struct curve_points points = {.arena = decoder->arena};
-    if (!curve_keep_array(decoder, json, path, &array, err) ||
-        !read_attention(decoder, array, path, &kernels, &points, err) ||
-        !curve_points_sort(decoder, path, &points, err)) {
-        return false;
-    }
-    struct attention_curve *curves = sp_arena_array(decoder->arena, kernels.count, sizeof(*curves));
-    size_t at = 0;
-    for (size_t i = 0; i < kernels.count; i++) {
-        curves[i].kernel = kernels.items[i];
-        at += fill_attention(&points, at, &curves[i]);
-    }
-    gpu->n_attention = (int)kernels.count;
-    gpu->attention = curves;
     return true;
 }
 

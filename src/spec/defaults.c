@@ -8,7 +8,6 @@ static const int64_t DEFAULT_BATCH_TOKENS = (int64_t)16 << 20; /* 16 Mi tokens p
 /* With these no product of degrees, batch and sequence that a rule forms leaves an int64_t. */
 static const int64_t LARGEST_MICRO_BATCH = (int64_t)1 << 20;
 static const int64_t LARGEST_CLUSTER = (int64_t)1 << 30;
-static const double DEFAULT_LOSS_CHUNK = 8192; /* tokens */
 
 /* ---- cluster ---------------------------------------------------------------------------------------------------- */
 
@@ -130,6 +129,26 @@ static bool fill_recompute(const struct request *request, struct layout_spec *la
     return true;
 }
 
+static bool fill_offload(const struct request *request, struct sp_arena *arena, struct layout_spec *layout,
+                         struct sp_error *err)
+{
+    if (request->offload != NULL && !offload_parse(arena, request->offload, layout, err)) {
+        sp_error_prefix(err, "--offload");
+        return false;
+    }
+    return true;
+}
+
+/* ZBV folds the pipeline over two chunks a rank: --vpp 1, given or not, leaves it those two. */
+static void fill_schedule(const struct request *request, struct layout_spec *layout)
+{
+    enum schedule_id schedule = layout->vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
+    layout->schedule = request->schedule >= 0 ? (enum schedule_id)request->schedule : schedule;
+    if (layout->schedule == SCHEDULE_ZBV && layout->vpp == 1) {
+        layout->vpp = ZBV_CHUNKS;
+    }
+}
+
 static bool fill_pp_layers(const struct request *request, struct sp_arena *arena, struct layout_spec *layout,
                            struct sp_error *err)
 {
@@ -165,133 +184,34 @@ bool defaults_layout(const struct request *request, struct question *question, s
     enum method_id method = layout->sp == 1 ? METHOD_NONE : METHOD_ZIGZAG;
     layout->method = request->method >= 0 ? (enum method_id)request->method : method;
     layout->framework = request->framework >= 0 ? (enum framework_id)request->framework : method_home(layout->method);
-    enum schedule_id schedule = layout->vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
-    layout->schedule = request->schedule >= 0 ? (enum schedule_id)request->schedule : schedule;
+    fill_schedule(request, layout);
     layout->zero = request->zero >= 0 ? request->zero : 1;
     layout->precision = request->precision >= 0 ? (enum dtype)request->precision : DTYPE_BF16;
     layout->has_tp_sp = request->tp_sp >= 0 ? request->tp_sp == 1 : layout->tp > 1;
     fill_sp_factors(request, question, layout);
-    return fill_recompute(request, layout, err) && fill_pp_layers(request, question->arena, layout, err) &&
-           fill_order(request, question->arena, layout, err) && fill_attention(request, question, err);
-}
-
-/* ---- software and run settings ---------------------------------------------------------------------------------- */
-
-/* run.KEY of --set. The names are the contract's. */
-struct run_settings {
-    struct {
-        int parameter_dtype;
-        int gradient_dtype;
-        int moment_dtype;
-        bool master_weights;
-        int loss;
-        double loss_chunk;
-        bool vocab_parallel;
-        bool expand_kv;
-        bool tiled_mlp;
-    } run;
-};
-
-#define RUN_FIELD(member, field_type, ...)                                                                             \
-    {                                                                                                                  \
-        .key = #member, .type = (field_type), .offset = offsetof(struct run_settings, run.member), __VA_ARGS__         \
-    }
-static const struct sp_field run_members[] = {
-    RUN_FIELD(parameter_dtype, SP_FIELD_ENUM, .names = dtype_names, .help = "of the weights as stored"),
-    RUN_FIELD(gradient_dtype, SP_FIELD_ENUM, .names = dtype_names, .help = "of the gradients"),
-    RUN_FIELD(moment_dtype, SP_FIELD_ENUM, .names = dtype_names, .help = "of Adam's two moments"),
-    RUN_FIELD(master_weights, SP_FIELD_BOOL, .help = "float32 copy of the weights in the optimizer"),
-    RUN_FIELD(loss, SP_FIELD_ENUM, .names = loss_names, .help = "plain, fused or chunked cross entropy"),
-    RUN_FIELD(loss_chunk, SP_FIELD_QUANTITY, .dimension = SP_TOKENS, .min = 1, .max = 0x1p40,
-              .help = "tokens per chunk"),
-    RUN_FIELD(vocab_parallel, SP_FIELD_BOOL, .help = "vocabulary split over tp"),
-    RUN_FIELD(expand_kv, SP_FIELD_BOOL, .help = "key-value heads repeated before attention"),
-    RUN_FIELD(tiled_mlp, SP_FIELD_BOOL, .help = "MLP in tiles of the sequence"),
-    {.key = NULL},
-};
-const struct sp_field run_fields[] = {
-    {.key = "run", .type = SP_FIELD_OBJECT, .help = "what the training run does", .fields = run_members},
-    {.key = NULL},
-};
-
-static struct run_settings default_settings(const struct question *question)
-{
-    const struct framework_spec *framework = &question->software.framework;
-    bool is_alst = question->layout.framework == FRAMEWORK_ALST;
-    enum loss_id loss = question->layout.kernels == KERNELS_TE ? LOSS_FUSED : is_alst ? LOSS_CHUNKED : LOSS_PLAIN;
-    return (struct run_settings){{
-        .parameter_dtype = (int)DTYPE_BF16,
-        .gradient_dtype = framework->gradient_dtype,
-        .moment_dtype = framework->moment_dtype,
-        .master_weights = framework->has_master_weights,
-        .loss = (int)loss,
-        .loss_chunk = DEFAULT_LOSS_CHUNK,
-        .vocab_parallel = true,
-    }};
-}
-
-static bool fill_run(const struct request *request, struct question *question, struct sp_error *err)
-{
-    struct run_settings settings = default_settings(question);
-    const struct settable settable = {"run", run_fields, &settings};
-    if (!settings_apply(request, &settable, question->arena, err)) {
-        return false;
-    }
-    if (settings.run.tiled_mlp) {
-        return sp_fail_rule(err, "not_built", "run.tiled_mlp is not built yet; leave it out");
-    }
-    if (question->layout.framework == FRAMEWORK_ALST) {
-        sp_texts_add(&question->warnings,
-                     "alst: its tiled MLP is not modelled yet, so MLP activations are those of whole "
-                     "sequences; expect less memory than stated");
-    }
-    struct run_spec *run = &question->run;
-    run->mask = MASK_CAUSAL;
-    run->counts_full_attention = request->flops == 1;
-    run->parameter_dtype = (enum dtype)settings.run.parameter_dtype;
-    run->gradient_dtype = (enum dtype)settings.run.gradient_dtype;
-    run->moment_dtype = (enum dtype)settings.run.moment_dtype;
-    run->has_master_weights = settings.run.master_weights;
-    run->loss = (enum loss_id)settings.run.loss;
-    run->loss_chunk = (int64_t)settings.run.loss_chunk;
-    run->is_vocab_parallel = settings.run.vocab_parallel;
-    run->expands_kv = settings.run.expand_kv;
-    return true;
-}
-
-bool defaults_software(const struct request *request, struct question *question, struct sp_error *err)
-{
-    struct sp_arena *arena = question->arena;
-    struct software_spec *software = &question->software;
-    struct layout_spec *layout = &question->layout;
-    const struct settable framework = {"framework", software_fields, software};
-    const struct settable kernels = {"kernels", software_fields, software};
-    const struct settable loss = {"loss", software_fields, software};
-    if (!framework_read(arena, layout->framework, &software->framework, err) ||
-        !settings_apply(request, &framework, arena, err)) {
-        return false;
-    }
-    layout->kernels = (enum kernels_id)(request->kernels >= 0 ? request->kernels : software->framework.kernels);
-    if (!kernels_read(arena, layout->kernels, &software->kernels, err) ||
-        !settings_apply(request, &kernels, arena, err) || !fill_run(request, question, err)) {
-        return false;
-    }
-    if (layout->pp_layers == PP_LAYERS_EVEN && software->framework.spreads_remainder_layers &&
-        question->model.n_layers % layout->pp != 0) {
-        layout->pp_layers = PP_LAYERS_AUTO;
-    }
-    return loss_read(arena, question->run.loss, &software->loss, err) && settings_apply(request, &loss, arena, err);
+    return fill_recompute(request, layout, err) && fill_offload(request, question->arena, layout, err) &&
+           fill_pp_layers(request, question->arena, layout, err) && fill_order(request, question->arena, layout, err) &&
+           fill_attention(request, question, err);
 }
 
 /* ---- batch ------------------------------------------------------------------------------------------------------ */
+
+/* Micro-batches that the schedule can run: interleaved takes them by pp, dualpipe needs an even number, twice pp. */
+static int64_t legal_micro_batches(const struct layout_spec *layout, int64_t micro_batches)
+{
+    int64_t least = layout->schedule == SCHEDULE_DUALPIPE ? 2 * layout->pp : layout->pp;
+    int64_t multiple = layout->schedule == SCHEDULE_DUALPIPE ? 2 : layout->pp;
+    int64_t count = micro_batches > least ? micro_batches : least;
+    bool is_bound = layout->schedule == SCHEDULE_DUALPIPE || layout->schedule == SCHEDULE_INTERLEAVED;
+    return is_bound ? (count + multiple - 1) / multiple * multiple : count;
+}
 
 /* 16 Mi tokens' worth of sequences, raised to what fills every data-parallel rank and every stage. */
 static int64_t default_batch(const struct run_spec *run, const struct layout_spec *layout)
 {
     int64_t unit = layout->dp * layout->micro_batch;
     int64_t least = (DEFAULT_BATCH_TOKENS + run->seq - 1) / run->seq;
-    int64_t micro_batches = (least + unit - 1) / unit;
-    return unit * (micro_batches > layout->pp ? micro_batches : layout->pp);
+    return unit * legal_micro_batches(layout, (least + unit - 1) / unit);
 }
 
 bool defaults_batch(const struct request *request, struct question *question, struct sp_error *err)

@@ -38,7 +38,14 @@
         FIGURE(gpu_spec, pcie_bandwidth, SP_BYTES_PER_S, 1e6, 1e13, true, "host link, per direction"),                 \
         FIGURE(gpu_spec, price, SP_PER_HOUR, 0, 1e6, false, "price of one GPU for an hour"),                           \
         FIGURE(gpu_spec, kernel_latency, SP_SECONDS, 0, 1, true, "shortest time between two dependent kernels"),       \
-        FIGURE(gpu_spec, launch_latency, SP_SECONDS, 0, 1, true, "host time to launch a kernel")
+        FIGURE(gpu_spec, launch_latency, SP_SECONDS, 0, 1, true, "host time to launch a kernel"),                      \
+        FIGURE(gpu_spec, curve_power_limit, SP_WATT, 1, 1e5, true,                                                     \
+               "power limit under which the curves were measured"),                                                    \
+        FIGURE(gpu_spec, power_exponent, SP_PURE, 0, 2, true, "sustained rates fall with power to this exponent"),     \
+        FIGURE(gpu_spec, network_communication_sms, SP_COUNT, 0, 1e5, true,                                            \
+               "multiprocessors that a transfer over the network holds while it runs beside compute"),                 \
+        FIGURE(gpu_spec, communication_sms, SP_COUNT, 0, 1e5, true,                                                    \
+               "multiprocessors that a transfer holds while it runs beside compute")
 
 #define GPU_TEXTS                                                                                                      \
     TEXT(gpu_spec, schema, true, "\"seqplan.gpu/1\""), TEXT(gpu_spec, name, true, "name of the file"),                 \
@@ -55,6 +62,10 @@ static const struct sp_field gpu_fields[] = {
      .is_required = true,
      .help = "rate of large matrix products by pass and contracted dimension",
      .decode = gemm_curve_decode},
+    {.key = "gemm_fp8",
+     .type = SP_FIELD_CUSTOM,
+     .help = "the same in fp8; left out where it is not known",
+     .decode = gemm_fp8_decode},
     {.key = "copy",
      .type = SP_FIELD_CUSTOM,
      .offset = offsetof(struct gpu_spec, copy),
@@ -76,6 +87,11 @@ static const struct sp_field gpu_settable[] = {
      .type = SP_FIELD_OBJECT,
      .offset = offsetof(struct gpu_spec, gemm),
      .help = "figures beside the table of matrix products",
+     .fields = gemm_figure_fields},
+    {.key = "gemm_fp8",
+     .type = SP_FIELD_OBJECT,
+     .offset = offsetof(struct gpu_spec, gemm_fp8),
+     .help = "the same in fp8",
      .fields = gemm_figure_fields},
     END,
 };
@@ -246,6 +262,15 @@ const struct sp_field hardware_fields[] = {
     END,
 };
 
+static bool sets_figure(const struct gemm_curve *curve)
+{
+    bool is_set = curve->sustained.kind == SP_FIGURE_SET;
+    for (int pass = 0; pass < (int)N_GEMM_PASSES; pass++) {
+        is_set = is_set || curve->ceiling[pass].kind == SP_FIGURE_SET;
+    }
+    return is_set;
+}
+
 /* What the tables cannot say: how the figures of a node fit together. */
 bool hardware_check(const struct hardware_spec *hardware, const char *file, enum sp_error_kind kind,
                     struct sp_error *err)
@@ -261,6 +286,11 @@ bool hardware_check(const struct hardware_spec *hardware, const char *file, enum
     if (hardware->gpu.context_memory.value >= hardware->gpu.hbm_capacity.value) {
         return sp_fail(err, kind, "%s: gpu.context_memory: expected less than hbm_capacity, found %.0f of %.0f bytes",
                        file, hardware->gpu.context_memory.value, hardware->gpu.hbm_capacity.value);
+    }
+    if (!hardware->gpu.has_gemm_fp8 && sets_figure(&hardware->gpu.gemm_fp8)) {
+        return sp_fail(err, kind,
+                       "%s: gpu.gemm_fp8: expected nothing, %s has no table of fp8 products to set it beside", file,
+                       hardware->gpu.name);
     }
     const char *medium = hardware->intra.medium;
     if (strcmp(medium, "nvlink") != 0 && strcmp(medium, "pcie") != 0) {
@@ -308,6 +338,9 @@ bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char 
     if (json == NULL || !hardware_decode(arena, path, json, hardware, err)) {
         return false;
     }
+    hardware->gpu.curve_hbm_bandwidth = hardware->gpu.hbm_bandwidth.value;
+    hardware->gpu.curve_peak_bf16 = hardware->gpu.peak_bf16.value;
+    hardware->intra.curve_bandwidth = hardware->intra.bandwidth.value;
     if (network_name != NULL && strcmp(network_name, "ideal") == 0) {
         return make_ideal(hardware, err);
     }

@@ -84,6 +84,26 @@ static bool decode_pp_layers(const struct sp_decoder *decoder, const struct sp_j
     return true;
 }
 
+/* "activations,optimizer" as the option has it, or an array of those names. */
+static bool decode_offload(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                           struct sp_error *err)
+{
+    const char *text = json->type == SP_JSON_STRING ? json->string : "";
+    if (json->type == SP_JSON_ARRAY) {
+        text = json->count == 0 ? "none" : "";
+        for (const struct sp_json *name = json->first; name != NULL; name = name->next) {
+            const char *found = name->type == SP_JSON_STRING ? name->string : "?";
+            text = sp_format(decoder->arena, "%s%s%s", text, name == json->first ? "" : ",", found);
+        }
+    }
+    struct layout_spec parsed = {0};
+    if (!offload_parse(decoder->arena, text, &parsed, err)) {
+        return in_file(decoder, path, err);
+    }
+    *(const char **)target = text;
+    return true;
+}
+
 #define DEGREE(name, text)                                                                                             \
     {                                                                                                                  \
         .key = #name, .type = SP_FIELD_INTEGER, .offset = offsetof(struct layout_file, name), .min = 1, .max = 0x1p40, \
@@ -120,10 +140,7 @@ static const struct sp_field layout_fields[] = {
      .min = 0,
      .max = 3,
      .help = "ZeRO stage"},
-    {.key = "offload",
-     .type = SP_FIELD_STRING,
-     .offset = offsetof(struct layout_file, offload),
-     .help = "what lives in host memory"},
+    CUSTOM(offload, decode_offload, "what lives in host memory: \"none\" or a list"),
     CHOICE("precision", precision, dtype_names, "of the matrix products"),
     CHOICE("framework", framework, framework_names, "whose implementation"),
     {.key = "attention",
@@ -264,8 +281,14 @@ bool layout_file_apply(struct sp_arena *arena, const char *name, const struct sp
     if (merged->tp_sp < 0 && sp_json_member(layout, "tp_sp") != NULL) {
         merged->tp_sp = file.has_tp_sp ? 1 : 0;
     }
+    bool is_answer = layout != json;
+    if (is_answer && (request->gpus.is_given || request->nodes.is_given)) {
+        file.dp = 0; /* what another cluster leaves */
+    }
     take_layout(&file, request, merged);
-    return take_settings(&decoder, &file, request, merged, err);
+    const struct answer_source answer = {.arena = arena, .file = name, .json = json};
+    return take_settings(&decoder, &file, request, merged, err) &&
+           (!is_answer || answer_apply(&answer, request, merged, err));
 }
 
 bool request_merge_layout(const struct request *request, struct sp_arena *arena, struct request *merged,

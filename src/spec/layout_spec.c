@@ -12,6 +12,15 @@ static int64_t spread(int64_t count, int64_t pp, int64_t stage)
     return count / pp + (takes_one ? 1 : 0);
 }
 
+/* Layers before a stage, of those that spread() gives. */
+static int64_t spread_before(int64_t count, int64_t pp, int64_t stage)
+{
+    int64_t remainder = count % pp;
+    int64_t first = (pp - remainder) / 2;
+    int64_t passed = stage > first ? stage - first : 0;
+    return count / pp * stage + (passed < remainder ? passed : remainder);
+}
+
 int64_t layout_stage_layers(const struct layout_spec *layout, const struct model_spec *model, int64_t stage)
 {
     assert(stage >= 0 && stage < layout->pp);
@@ -29,6 +38,25 @@ int64_t layout_stage_layers(const struct layout_spec *layout, const struct model
         return layout->stage_layers[stage];
     }
     return 0;
+}
+
+int64_t layout_stage_first(const struct layout_spec *layout, const struct model_spec *model, int64_t stage)
+{
+    assert(stage >= 0 && stage < layout->pp);
+    switch (layout->pp_layers) {
+    case PP_LAYERS_EVEN:
+    case PP_LAYERS_AUTO:
+        return spread_before(model->n_layers, layout->pp, stage);
+    case PP_LAYERS_PADDED:
+        return spread_before(model->n_layers + 2, layout->pp, stage) - (stage > 0 ? 1 : 0);
+    case PP_LAYERS_EXPLICIT:
+        break;
+    }
+    int64_t first = 0;
+    for (int64_t before = 0; before < stage; before++) {
+        first += layout->stage_layers[before];
+    }
+    return first;
 }
 
 const char *stage_layers_text(struct sp_arena *arena, const struct layout_spec *layout, const struct model_spec *model)

@@ -15,23 +15,23 @@ static const struct sp_json *value_of(struct sp_arena *arena, const struct setti
     return value;
 }
 
-static bool check_name(struct sp_arena *arena, const char *name, struct sp_error *err)
+static bool check_name(const char *name, struct sp_error *err)
 {
-    const struct config_field *field = NULL;
-    if (config_field_use(name, &field) != CONFIG_UNKNOWN) {
+    if (config_field_is_known(name)) {
         return true;
     }
     size_t n_names = 0;
-    while (config_used_names[n_names] != NULL) {
+    while (model_config_names[n_names] != NULL) {
         n_names++;
     }
-    const char *nearest = sp_nearest(name, config_used_names, n_names);
+    const char *nearest = sp_nearest(name, model_config_names, n_names);
     if (nearest != NULL) {
         return sp_fail(err, SP_ERROR_USAGE, "--set model.%s: unknown field of a config.json; did you mean model.%s?",
                        name, nearest);
     }
-    return sp_fail(err, SP_ERROR_USAGE, "--set model.%s: unknown field of a config.json; expected one of %s", name,
-                   sp_join(arena, config_used_names, n_names, ", "));
+    return sp_fail(
+        err, SP_ERROR_USAGE,
+        "--set model.%s: unknown field of a config.json; seqplan show fields model lists those that are read", name);
 }
 
 /* A copy of the object without `key`, with value at its end. */
@@ -69,7 +69,7 @@ bool model_read_with(struct sp_arena *arena, const char *name_or_path, const str
     const struct sp_json *set = json;
     for (size_t i = 0; i < settings->count && set->type == SP_JSON_OBJECT; i++) {
         struct setting setting = {0};
-        if (!setting_split(arena, settings->items[i], &setting, err) || !check_name(arena, setting.path, err)) {
+        if (!setting_split(arena, settings->items[i], &setting, err) || !check_name(setting.path, err)) {
             return false;
         }
         set = replaced(arena, set, value_of(arena, &setting));

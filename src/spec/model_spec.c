@@ -11,18 +11,13 @@ enum {
     MAX_HEAD_DIM = 1 << 16,
     MAX_HIDDEN = 1 << 20,
     MAX_FFN = 1 << 24,
-    MAX_VOCAB = 1 << 26
+    MAX_VOCAB = 1 << 26,
+    MAX_EXPERTS = 1 << 16,
+    MAX_SHARED_EXPERTS = 1 << 10,
+    MAX_RANK = 1 << 20,
+    MAX_POSITION_ROWS = 1 << 26
 };
 static const int64_t max_position_limit = (int64_t)1 << 40;
-
-struct reader {
-    struct sp_arena *arena;
-    const char *file;
-    const struct sp_json *json;
-    const struct model_family *family;
-    struct sp_texts *warnings;
-    struct sp_error *err;
-};
 
 /* A whole number of the file and where it goes. */
 struct integer_field {
@@ -31,106 +26,63 @@ struct integer_field {
     int64_t max;
 };
 
+#define INTO(member) offsetof(struct model_spec, member)
 static const struct integer_field required_integers[] = {
-    {"num_hidden_layers", offsetof(struct model_spec, n_layers), MAX_LAYERS},
-    {"hidden_size", offsetof(struct model_spec, hidden), MAX_HIDDEN},
-    {"num_attention_heads", offsetof(struct model_spec, n_heads), MAX_HEADS},
-    {"intermediate_size", offsetof(struct model_spec, ffn), MAX_FFN},
-    {"vocab_size", offsetof(struct model_spec, vocab), MAX_VOCAB},
-    {"max_position_embeddings", offsetof(struct model_spec, max_position), max_position_limit},
+    {"num_hidden_layers", INTO(n_layers), MAX_LAYERS},
+    {"hidden_size", INTO(hidden), MAX_HIDDEN},
+    {"num_attention_heads", INTO(n_heads), MAX_HEADS},
+    {"intermediate_size", INTO(ffn), MAX_FFN},
+    {"vocab_size", INTO(vocab), MAX_VOCAB},
+    {"max_position_embeddings", INTO(max_position), max_position_limit},
 };
-static const struct integer_field kv_heads_field = {"num_key_value_heads", offsetof(struct model_spec, n_kv_heads),
-                                                    MAX_HEADS};
-static const struct integer_field head_dim_field = {"head_dim", offsetof(struct model_spec, head_dim), MAX_HEAD_DIM};
+static const struct integer_field gpt2_integers[] = {
+    {"n_layer", INTO(n_layers), MAX_LAYERS},
+    {"n_embd", INTO(hidden), MAX_HIDDEN},
+    {"n_head", INTO(n_heads), MAX_HEADS},
+    {"vocab_size", INTO(vocab), MAX_VOCAB},
+};
+static const struct integer_field kv_heads_field = {"num_key_value_heads", INTO(n_kv_heads), MAX_HEADS};
+static const struct integer_field head_dim_field = {"head_dim", INTO(head_dim), MAX_HEAD_DIM};
 
-/* What stands in the file, short enough for an error. */
-static const char *found_text(struct sp_arena *arena, const struct sp_json *value)
+/* From 1 on, required. */
+static bool read_into(const struct config_reader *reader, const struct integer_field *field, struct model_spec *model)
 {
-    switch (value->type) {
-    case SP_JSON_NULL:
-        return "null";
-    case SP_JSON_BOOL:
-        return value->boolean ? "true" : "false";
-    case SP_JSON_NUMBER:
-        return sp_format(arena, "%.15g", value->number);
-    case SP_JSON_STRING:
-        return sp_format(arena, "\"%.40s\"", value->string);
-    case SP_JSON_ARRAY:
-        return "an array";
-    case SP_JSON_OBJECT:
-        return "an object";
+    const struct config_integer integer = {.key = field->key, .min = 1, .max = field->max, .is_required = true};
+    int64_t value = 0;
+    if (!config_read_integer(reader, &integer, &value)) {
+        return false;
     }
-    return "nothing";
-}
-
-/* NULL for a member that is absent or null: Hugging Face treats both alike. */
-static const struct sp_json *member(const struct reader *reader, const char *key)
-{
-    const struct sp_json *value = sp_json_member(reader->json, key);
-    return value == NULL || value->type == SP_JSON_NULL ? NULL : value;
-}
-
-static bool fail_missing(const struct reader *reader, const char *key)
-{
-    return sp_fail(reader->err, SP_ERROR_INPUT, "%s: $.%s: expected a value, found none (the model's size needs it)",
-                   reader->file, key);
-}
-
-static bool read_integer(const struct reader *reader, const struct integer_field *field, struct model_spec *model)
-{
-    const struct sp_json *value = member(reader, field->key);
-    if (value == NULL) {
-        return fail_missing(reader, field->key);
-    }
-    int64_t integer = 0;
-    if (value->type != SP_JSON_NUMBER || !sp_json_integer(value, &integer) || integer < 1 || integer > field->max) {
-        return sp_fail(reader->err, SP_ERROR_INPUT, "%s: $.%s: expected a whole number from 1 to %lld, found %s",
-                       reader->file, field->key, (long long)field->max, found_text(reader->arena, value));
-    }
-    memcpy((char *)model + field->offset, &integer, sizeof(integer));
+    memcpy((char *)model + field->offset, &value, sizeof(value));
     return true;
 }
 
-static bool read_bool(const struct reader *reader, const char *key, bool value_if_absent, bool *flag)
-{
-    const struct sp_json *value = member(reader, key);
-    *flag = value_if_absent;
-    if (value == NULL) {
-        return true;
-    }
-    if (value->type != SP_JSON_BOOL) {
-        return sp_fail(reader->err, SP_ERROR_INPUT, "%s: $.%s: expected true or false, found %s", reader->file, key,
-                       found_text(reader->arena, value));
-    }
-    *flag = value->boolean;
-    return true;
-}
+/* ---- family ----------------------------------------------------------------------------------------------------- */
 
 /* "mixture of experts, multi-head latent attention": what the fields say about a model that is not built; NULL when
  * they say nothing. */
-static const char *unbuilt_parts(const struct reader *reader)
+static const char *unbuilt_parts(const struct config_reader *reader)
 {
     struct sp_texts parts = {.arena = reader->arena};
     for (const struct sp_json *value = reader->json->first; value != NULL; value = value->next) {
         const struct config_field *field = NULL;
-        if (config_field_use(value->key, &field) == CONFIG_UNBUILT && !config_value_is_neutral(value)) {
+        if (config_field_use(reader->family, value->key, &field) == CONFIG_UNBUILT && !config_value_is_neutral(value)) {
             sp_texts_add(&parts, "%s", field->what);
         }
     }
     return parts.count == 0 ? NULL : sp_join(reader->arena, parts.items, parts.count, ", ");
 }
 
-static bool fail_unbuilt(const struct reader *reader, const char *architecture, const char *parts)
+static bool fail_unbuilt(const struct config_reader *reader, const char *architecture, const char *parts)
 {
     return sp_fail(reader->err, SP_ERROR_INPUT,
-                   "%s: %.80s%s%s%s is not built yet; dense decoders of these architectures are: %s", reader->file,
+                   "%s: %.80s%s%s%s is not built yet; decoders of these architectures are: %s", reader->file,
                    architecture, parts == NULL ? "" : " (", parts == NULL ? "" : parts, parts == NULL ? "" : ")",
                    model_family_list(reader->arena));
 }
 
-static bool read_family(struct reader *reader, struct model_spec *model)
+static bool read_family(struct config_reader *reader, struct model_spec *model)
 {
-    const struct sp_json *architectures = member(reader, "architectures");
+    const struct sp_json *architectures = config_member(reader, "architectures");
     const char *parts = unbuilt_parts(reader);
     if (architectures == NULL && parts != NULL) {
         return fail_unbuilt(reader, "a model without architectures", parts);
@@ -139,10 +91,11 @@ static bool read_family(struct reader *reader, struct model_spec *model)
         architectures->first->type != SP_JSON_STRING) {
         return sp_fail(reader->err, SP_ERROR_INPUT,
                        "%s: $.architectures: expected an array such as [\"LlamaForCausalLM\"], found %s", reader->file,
-                       architectures == NULL ? "none" : found_text(reader->arena, architectures));
+                       architectures == NULL ? "none" : config_found_text(reader->arena, architectures));
     }
     const char *architecture = architectures->first->string;
     reader->family = model_family_find(architecture);
+    parts = reader->family == NULL ? parts : unbuilt_parts(reader);
     if (reader->family == NULL || parts != NULL) {
         return fail_unbuilt(reader, architecture, parts);
     }
@@ -150,16 +103,41 @@ static bool read_family(struct reader *reader, struct model_spec *model)
     return true;
 }
 
-static bool read_sizes(const struct reader *reader, struct model_spec *model)
+/* ---- sizes ------------------------------------------------------------------------------------------------------ */
+
+/* Every head has keys and values of its own once the latent is expanded, whatever num_key_value_heads says. */
+static bool read_latent_attention(const struct config_reader *reader, struct model_spec *model)
 {
-    for (size_t i = 0; i < SP_COUNT_OF(required_integers); i++) {
-        if (!read_integer(reader, &required_integers[i], model)) {
-            return false;
-        }
+    static const struct integer_field rank_field = {"kv_lora_rank", INTO(kv_lora_rank), MAX_RANK};
+    static const struct integer_field rope_field = {"qk_rope_head_dim", INTO(rope_head_dim), MAX_HEAD_DIM};
+    static const struct integer_field nope_field = {"qk_nope_head_dim", INTO(head_dim), MAX_HEAD_DIM};
+    static const struct integer_field value_field = {"v_head_dim", INTO(value_head_dim), MAX_HEAD_DIM};
+    static const struct config_integer query_field = {.key = "q_lora_rank", .min = 1, .max = MAX_RANK};
+    if (sp_json_member(reader->json, query_field.key) == NULL) { /* null says that queries have no latent */
+        return config_fail_missing(reader, query_field.key);
     }
-    if (member(reader, kv_heads_field.key) == NULL && reader->family->defaults_kv_heads) {
+    if (!config_read_integer(reader, &query_field, &model->q_lora_rank) || !read_into(reader, &rank_field, model) ||
+        !read_into(reader, &rope_field, model) || !read_into(reader, &nope_field, model) ||
+        !read_into(reader, &value_field, model)) {
+        return false;
+    }
+    model->head_dim += model->rope_head_dim;
+    model->n_kv_heads = model->n_heads;
+    const struct sp_json *kv_heads = config_member(reader, kv_heads_field.key);
+    int64_t count = 0;
+    if (kv_heads != NULL && (!sp_json_integer(kv_heads, &count) || count != model->n_heads)) {
+        sp_texts_add(reader->warnings,
+                     "%s: num_key_value_heads (%s) has no effect under latent attention: every head has its own",
+                     model->name, config_found_text(reader->arena, kv_heads));
+    }
+    return true;
+}
+
+static bool read_heads(const struct config_reader *reader, struct model_spec *model)
+{
+    if (config_member(reader, kv_heads_field.key) == NULL && reader->family->defaults_kv_heads) {
         model->n_kv_heads = model->n_heads;
-    } else if (!read_integer(reader, &kv_heads_field, model)) {
+    } else if (!read_into(reader, &kv_heads_field, model)) {
         return false;
     }
     if (model->n_heads % model->n_kv_heads != 0) {
@@ -167,28 +145,94 @@ static bool read_sizes(const struct reader *reader, struct model_spec *model)
                        "%s: $.num_key_value_heads: expected a divisor of the %lld query heads, found %lld",
                        reader->file, (long long)model->n_heads, (long long)model->n_kv_heads);
     }
-    if (member(reader, head_dim_field.key) != NULL) {
-        return read_integer(reader, &head_dim_field, model);
-    }
-    if (model->hidden % model->n_heads != 0) {
+    if (config_member(reader, head_dim_field.key) != NULL) {
+        if (!read_into(reader, &head_dim_field, model)) {
+            return false;
+        }
+    } else if (model->hidden % model->n_heads != 0) {
         return sp_fail(
             reader->err, SP_ERROR_INPUT,
             "%s: $.head_dim: expected a value, found none, and hidden_size %lld does not divide by %lld heads",
             reader->file, (long long)model->hidden, (long long)model->n_heads);
+    } else {
+        model->head_dim = model->hidden / model->n_heads;
     }
-    model->head_dim = model->hidden / model->n_heads;
+    model->value_head_dim = model->head_dim;
     return true;
 }
 
-static bool read_flags(const struct reader *reader, struct model_spec *model)
+static bool read_shared_experts(const struct config_reader *reader, struct model_spec *model)
+{
+    const struct expert_fields *fields = reader->family->experts;
+    const struct config_integer count_field = {.key = fields->shared_count, .min = 0, .max = MAX_SHARED_EXPERTS};
+    const struct config_integer width_field = {.key = fields->shared_width, .min = 0, .max = MAX_FFN};
+    if (fields->shared_width != NULL && !config_read_integer(reader, &width_field, &model->shared_expert_ffn)) {
+        return false;
+    }
+    if (fields->shared_count == NULL) {
+        model->has_shared_expert_gate = fields->has_shared_gate && model->shared_expert_ffn > 0;
+        return true;
+    }
+    if (sp_json_member(reader->json, fields->shared_count) == NULL) { /* null says that there are none */
+        return config_fail_missing(reader, fields->shared_count);
+    }
+    int64_t count = 0;
+    if (!config_read_integer(reader, &count_field, &count)) {
+        return false;
+    }
+    model->shared_expert_ffn = count * model->expert_ffn;
+    return true;
+}
+
+static bool read_experts(const struct config_reader *reader, struct model_spec *model)
+{
+    const struct expert_fields *fields = reader->family->experts;
+    const struct config_integer count_field = {.key = fields->count, .max = MAX_EXPERTS, .is_required = true};
+    if (!config_read_integer(reader, &count_field, &model->n_experts)) {
+        return false;
+    }
+    if (model->n_experts == 0) {
+        return true;
+    }
+    const struct config_integer per_token_field = {
+        .key = fields->per_token, .min = 1, .max = model->n_experts, .is_required = true};
+    const struct integer_field width_field = {fields->width, INTO(expert_ffn), MAX_FFN};
+    model->has_router_bias = fields->has_router_bias;
+    model->has_expert_bias = fields->has_expert_bias;
+    return config_read_integer(reader, &per_token_field, &model->experts_per_token) &&
+           read_into(reader, &width_field, model) && read_shared_experts(reader, model);
+}
+
+static bool read_integers(const struct config_reader *reader, const struct integer_field *fields, size_t n_fields,
+                          struct model_spec *model)
+{
+    for (size_t i = 0; i < n_fields; i++) {
+        if (!read_into(reader, &fields[i], model)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool read_sizes(const struct config_reader *reader, struct model_spec *model)
+{
+    if (!read_integers(reader, required_integers, SP_COUNT_OF(required_integers), model)) {
+        return false;
+    }
+    bool is_read =
+        reader->family->has_latent_attention ? read_latent_attention(reader, model) : read_heads(reader, model);
+    return is_read && (reader->family->experts == NULL || read_experts(reader, model));
+}
+
+static bool read_flags(const struct config_reader *reader, struct model_spec *model)
 {
     const struct model_family *family = reader->family;
     assert(family != NULL); /* read_family() came first */
     bool attention_bias = false;
     bool mlp_bias = false;
-    if (!read_bool(reader, "tie_word_embeddings", family->has_tied_embeddings, &model->has_tied_embeddings) ||
-        !read_bool(reader, "attention_bias", false, &attention_bias) ||
-        !read_bool(reader, "mlp_bias", false, &mlp_bias)) {
+    if (!config_read_bool(reader, "tie_word_embeddings", family->has_tied_embeddings, &model->has_tied_embeddings) ||
+        !config_read_bool(reader, "attention_bias", family->defaults_attention_bias, &attention_bias) ||
+        !config_read_bool(reader, "mlp_bias", false, &mlp_bias)) {
         return false;
     }
     if ((attention_bias && !family->reads_attention_bias) || (mlp_bias && !family->reads_mlp_bias)) {
@@ -200,78 +244,91 @@ static bool read_flags(const struct reader *reader, struct model_spec *model)
     model->has_qkv_bias = family->has_qkv_bias || model->has_o_bias;
     model->has_mlp_bias = mlp_bias && family->reads_mlp_bias;
     model->has_qk_norm = family->has_qk_norm;
+    model->has_sinks = family->has_sinks;
     return true;
 }
 
-/* The families here attend to the whole sequence or not at all (yet). */
-static bool check_window(const struct reader *reader)
+/* ---- GPT-2 ------------------------------------------------------------------------------------------------------ */
+
+/* The table has a row for each of n_positions; n_ctx, the older name, counts without it. */
+static bool read_positions(const struct config_reader *reader, struct model_spec *model)
+{
+    const struct sp_json *context = config_member(reader, "n_ctx");
+    bool is_by_context = context != NULL && config_member(reader, "n_positions") == NULL;
+    const struct integer_field field = {is_by_context ? "n_ctx" : "n_positions", INTO(position_rows),
+                                        MAX_POSITION_ROWS};
+    if (!read_into(reader, &field, model)) {
+        return false;
+    }
+    model->max_position = model->position_rows;
+    int64_t count = 0;
+    if (context != NULL &&
+        (context->type != SP_JSON_NUMBER || !sp_json_integer(context, &count) || count != model->position_rows)) {
+        sp_texts_add(reader->warnings, "%s: n_ctx (%s) has no effect beside n_positions (%lld)", model->name,
+                     config_found_text(reader->arena, context), (long long)model->position_rows);
+    }
+    return true;
+}
+
+static bool read_gpt2_sizes(const struct config_reader *reader, struct model_spec *model)
+{
+    enum { USUAL_MLP_RATIO = 4 };
+    if (!read_integers(reader, gpt2_integers, SP_COUNT_OF(gpt2_integers), model) || !read_positions(reader, model)) {
+        return false;
+    }
+    const struct config_integer width_field = {
+        .key = "n_inner", .min = 1, .max = MAX_FFN, .value_if_absent = USUAL_MLP_RATIO * model->hidden};
+    if (!config_read_integer(reader, &width_field, &model->ffn)) {
+        return false;
+    }
+    if (model->hidden % model->n_heads != 0) {
+        return sp_fail(reader->err, SP_ERROR_INPUT, "%s: $.n_head: expected a divisor of n_embd %lld, found %lld",
+                       reader->file, (long long)model->hidden, (long long)model->n_heads);
+    }
+    model->n_kv_heads = model->n_heads;
+    model->head_dim = model->hidden / model->n_heads;
+    model->value_head_dim = model->head_dim;
+    return true;
+}
+
+/* Biases everywhere, by the architecture and not by fields. */
+static bool read_gpt2(const struct config_reader *reader, struct model_spec *model)
 {
     const struct model_family *family = reader->family;
-    const struct sp_json *given = sp_json_member(reader->json, "sliding_window");
-    bool has_window = given != NULL && given->type != SP_JSON_NULL;
-    if (family->has_use_sliding_window_flag) {
-        bool uses_window = false;
-        if (!read_bool(reader, "use_sliding_window", false, &uses_window)) {
-            return false;
-        }
-        has_window = has_window && uses_window;
-    } else if (family->windows_by_default && given == NULL) {
-        return sp_fail(reader->err, SP_ERROR_INPUT,
-                       "%s: $.sliding_window: expected null, found none, which means a window of 4096 in %s and is not "
-                       "built yet (write null for full attention)",
-                       reader->file, family->architecture);
-    } else if (!family->windows_by_default) {
-        has_window = false; /* LlamaForCausalLM reads no window; reported with the unknown fields */
-    }
-    if (has_window) {
-        return sp_fail(reader->err, SP_ERROR_INPUT,
-                       "%s: $.sliding_window: expected null, found %s: attention in a window is not built yet "
-                       "(--set model.sliding_window=null prices full attention)",
-                       reader->file, found_text(reader->arena, given));
-    }
-    return true;
+    model->has_qkv_bias = family->has_qkv_bias;
+    model->has_o_bias = true;
+    model->has_mlp_bias = true;
+    model->has_plain_mlp = true;
+    model->has_norm_bias = true;
+    return read_gpt2_sizes(reader, model) &&
+           config_read_bool(reader, "tie_word_embeddings", family->has_tied_embeddings, &model->has_tied_embeddings);
 }
 
-static bool check_layer_types(const struct reader *reader)
-{
-    const struct sp_json *types = member(reader, "layer_types");
-    if (types == NULL) {
-        return true;
-    }
-    const char *expected = "full_attention";
-    for (const struct sp_json *type = types->first; type != NULL; type = type->next) {
-        if (type->type != SP_JSON_STRING || strcmp(type->string, expected) != 0) {
-            return sp_fail(reader->err, SP_ERROR_INPUT,
-                           "%s: $.layer_types: expected \"%s\" for every layer, found %s, which is not built yet",
-                           reader->file, expected, found_text(reader->arena, type));
-        }
-    }
-    if (types->type != SP_JSON_ARRAY) {
-        return sp_fail(reader->err, SP_ERROR_INPUT, "%s: $.layer_types: expected an array, found %s", reader->file,
-                       found_text(reader->arena, types));
-    }
-    return true;
-}
+/* ---- the rest of the file --------------------------------------------------------------------------------------- */
 
-static bool is_ignored_window(const struct reader *reader, const struct sp_json *value)
+/* A field that another family reads may stand here switched off. */
+static bool is_unread(const struct config_reader *reader, const struct sp_json *value)
 {
-    return strcmp(value->key, "sliding_window") == 0 && value->type != SP_JSON_NULL &&
-           !reader->family->windows_by_default && !reader->family->has_use_sliding_window_flag;
+    const struct config_field *field = NULL;
+    if (config_field_use(reader->family, value->key, &field) != CONFIG_UNKNOWN) {
+        return false;
+    }
+    return sp_index_of(value->key, model_config_names) < 0 || !config_value_is_neutral(value);
 }
 
 /* One warning for each field that is known to matter, one for all that nobody here knows. */
-static void warn_fields(const struct reader *reader, const struct model_spec *model)
+static void warn_fields(const struct config_reader *reader, const struct model_spec *model)
 {
     struct sp_texts unknown = {.arena = reader->arena};
     for (const struct sp_json *value = reader->json->first; value != NULL; value = value->next) {
         const struct config_field *field = NULL;
-        enum config_use use = config_field_use(value->key, &field);
-        if (use == CONFIG_UNKNOWN || is_ignored_window(reader, value)) {
+        if (is_unread(reader, value)) {
             sp_texts_add(&unknown, "%.60s", value->key);
         }
-        if (use == CONFIG_UNMODELLED && !config_value_is_neutral(value)) {
+        if (config_field_use(reader->family, value->key, &field) == CONFIG_UNMODELLED &&
+            !config_value_is_neutral(value)) {
             sp_texts_add(reader->warnings, "%s: %s (%s) is not modelled: %s", model->name, value->key,
-                         found_text(reader->arena, value), field->what);
+                         config_found_text(reader->arena, value), field->what);
         }
     }
     if (unknown.count > 0) {
@@ -301,14 +358,19 @@ static const char *model_name(struct sp_arena *arena, const char *path)
     return sp_strndup(arena, name, has_extension ? length - extension : length);
 }
 
-static bool decode(struct reader *reader, struct model_spec *model)
+static bool decode(struct config_reader *reader, struct model_spec *model)
 {
     if (reader->json->type != SP_JSON_OBJECT) {
         return sp_fail(reader->err, SP_ERROR_INPUT, "%s: $: expected an object (a Hugging Face config.json), found %s",
-                       reader->file, found_text(reader->arena, reader->json));
+                       reader->file, config_found_text(reader->arena, reader->json));
     }
-    if (!read_family(reader, model) || !read_sizes(reader, model) || !read_flags(reader, model) ||
-        !check_window(reader) || !check_layer_types(reader)) {
+    if (!read_family(reader, model)) {
+        return false;
+    }
+    assert(reader->family != NULL);
+    bool has_gpt2_names = model_family_reads(reader->family, gpt2_integers[0].key);
+    bool is_read = has_gpt2_names ? read_gpt2(reader, model) : read_sizes(reader, model) && read_flags(reader, model);
+    if (!is_read || !model_read_layers(reader, model)) {
         return false;
     }
     warn_fields(reader, model);
@@ -319,7 +381,7 @@ bool model_decode(struct sp_arena *arena, const char *path, const struct sp_json
                   struct sp_texts *warnings, struct sp_error *err)
 {
     *model = (struct model_spec){.name = model_name(arena, path), .path = path};
-    struct reader reader = {.arena = arena, .file = path, .json = json, .warnings = warnings, .err = err};
+    struct config_reader reader = {.arena = arena, .file = path, .json = json, .warnings = warnings, .err = err};
     return decode(&reader, model);
 }
 
@@ -328,28 +390,4 @@ bool model_read(struct sp_arena *arena, const char *name_or_path, struct model_s
 {
     struct sp_texts no_settings = {.arena = arena};
     return model_read_with(arena, name_or_path, &no_settings, model, warnings, err);
-}
-
-struct model_size model_size(const struct model_spec *model)
-{
-    double hidden = (double)model->hidden;
-    double q_width = (double)(model->n_heads * model->head_dim);
-    double kv_width = (double)(model->n_kv_heads * model->head_dim);
-    double ffn = (double)model->ffn;
-
-    double attention = 2 * hidden * q_width + 2 * hidden * kv_width;
-    attention += model->has_qkv_bias ? q_width + 2 * kv_width : 0;
-    attention += model->has_o_bias ? hidden : 0;
-    attention += model->has_qk_norm ? 2 * (double)model->head_dim : 0;
-    double mlp = 3 * hidden * ffn + (model->has_mlp_bias ? 2 * ffn + hidden : 0);
-
-    struct model_size size = {0};
-    size.layer = attention + mlp + 2 * hidden;
-    size.embedding = (double)model->vocab * hidden;
-    size.head = size.embedding;
-    size.final_norm = hidden;
-    double layers = (double)model->n_layers * size.layer;
-    size.total = layers + size.embedding + size.final_norm + (model->has_tied_embeddings ? 0 : size.head);
-    size.active = layers + size.final_norm + size.head;
-    return size;
 }

@@ -30,6 +30,11 @@ int64_t dtype_bytes(enum dtype dtype)
     return bytes[dtype];
 }
 
+enum dtype activation_dtype(enum dtype precision)
+{
+    return precision == DTYPE_FP8 ? DTYPE_BF16 : precision;
+}
+
 /* Which implementations of a method exist, and which of them is the first one to think of. */
 struct method_pairs {
     enum framework_id home;

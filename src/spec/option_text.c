@@ -4,6 +4,7 @@
 #include <string.h>
 
 static const int64_t LARGEST_COUNT = (int64_t)1 << 40;
+enum { LARGEST_RANK = 1 << 16 };
 
 /* A whole number from 1 on in `length` characters, nothing else. */
 static bool count_parse(const char *text, size_t length, int64_t *count)
@@ -136,4 +137,87 @@ bool global_batch_parse(struct sp_arena *arena, const char *text, int64_t seq, i
                    "sequences is %lld",
                    (long long)seq, (long long)whole,
                    (long long)(*batch == 0 || whole % seq * 2 > seq ? *batch + 1 : *batch));
+}
+
+bool mask_parse(const char *text, enum mask_kind *mask, int64_t *window, struct sp_error *err)
+{
+    static const char prefix[] = "window:";
+    *window = 0;
+    if (strcmp(text, "causal") == 0 || strcmp(text, "full") == 0) {
+        *mask = text[0] == 'c' ? MASK_CAUSAL : MASK_FULL;
+        return true;
+    }
+    double tokens = 0;
+    struct sp_error ignored = {0};
+    if (strncmp(text, prefix, strlen(prefix)) == 0 &&
+        sp_quantity_parse(text + strlen(prefix), SP_TOKENS, &tokens, &ignored) && tokens >= 1 &&
+        tokens <= (double)LARGEST_COUNT) {
+        *mask = MASK_WINDOW;
+        *window = (int64_t)tokens;
+        return true;
+    }
+    return sp_fail(err, SP_ERROR_USAGE,
+                   "expected causal, full or window:N (N keys up to the query's own, as window:4096), found \"%.60s\"",
+                   text);
+}
+
+bool train_parse(const char *text, int64_t *lora_rank, struct sp_error *err)
+{
+    static const char prefix[] = "lora:";
+    *lora_rank = 0;
+    if (strcmp(text, "full") == 0) {
+        return true;
+    }
+    if (strncmp(text, prefix, strlen(prefix)) == 0 &&
+        count_parse(text + strlen(prefix), strlen(text + strlen(prefix)), lora_rank) && *lora_rank <= LARGEST_RANK) {
+        return true;
+    }
+    return sp_fail(err, SP_ERROR_USAGE, "expected full or lora:R (rank R from 1 to %d, as lora:16), found \"%.60s\"",
+                   LARGEST_RANK, text);
+}
+
+/* ---- offload ---------------------------------------------------------------------------------------------------- */
+
+static const char *const offload_names[] = {"activations", "optimizer", "parameters", NULL};
+enum { N_OFFLOADS = SP_COUNT_OF(offload_names) - 1 };
+
+static bool fail_offload(const char *text, struct sp_error *err)
+{
+    return sp_fail(err, SP_ERROR_USAGE,
+                   "expected none, or a list of activations, optimizer and parameters once each, as "
+                   "\"activations,optimizer\", found \"%.60s\"",
+                   text);
+}
+
+bool offload_parse(struct sp_arena *arena, const char *text, struct layout_spec *layout, struct sp_error *err)
+{
+    bool is_named[N_OFFLOADS] = {false};
+    const char *at = strcmp(text, "none") == 0 ? NULL : text;
+    while (at != NULL) {
+        size_t length = strcspn(at, ",");
+        int which = sp_index_of(sp_strndup(arena, at, length), offload_names);
+        if (which < 0 || is_named[which]) {
+            return fail_offload(text, err);
+        }
+        is_named[which] = true;
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+    layout->offloads_activations = is_named[0];
+    layout->offloads_optimizer = is_named[1];
+    layout->offloads_parameters = is_named[2];
+    return true;
+}
+
+const char *layout_offload_text(struct sp_arena *arena, const struct layout_spec *layout)
+{
+    const bool is_named[N_OFFLOADS] = {layout->offloads_activations, layout->offloads_optimizer,
+                                       layout->offloads_parameters};
+    const char *names[N_OFFLOADS];
+    size_t n_names = 0;
+    for (size_t i = 0; i < N_OFFLOADS; i++) {
+        if (is_named[i]) {
+            names[n_names++] = offload_names[i];
+        }
+    }
+    return n_names == 0 ? "none" : sp_join(arena, names, n_names, ",");
 }

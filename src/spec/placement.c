@@ -10,31 +10,18 @@
 
 enum { MAX_DOMAIN = 1024 }; /* the bound of node.nvlink_domain in its field table */
 
+/* Degrees over which the ranks of a layout are laid out, the fastest axis first. */
+struct rank_grid {
+    int64_t degrees[N_AXES];
+    const enum axis *order;
+    int64_t n_ranks;
+};
+
 /* Two nested strides: the group of ranks base + i inner_stride + j outer_stride. */
 struct group {
     int64_t inner_size, inner_stride;
     int64_t outer_size, outer_stride;
 };
-
-static int64_t degree(const struct layout_spec *layout, enum axis axis)
-{
-    switch (axis) {
-    case AXIS_TP:
-        return layout->tp;
-    case AXIS_CP:
-        return layout->sp;
-    case AXIS_EP:
-        return 1; /* experts live on the ranks of the other axes */
-    case AXIS_DP:
-        return layout->dp;
-    case AXIS_PP:
-        return layout->pp;
-    case N_AXES:
-        break;
-    }
-    assert(false);
-    return 1;
-}
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -169,43 +156,89 @@ static int64_t domain_size(const struct hardware_spec *hardware)
     return domain;
 }
 
-static int64_t total_ranks(const struct layout_spec *layout)
+/* Experts live on the ranks of the other axes. */
+static struct rank_grid layout_grid(const struct layout_spec *layout)
 {
-    return layout->tp * layout->sp * layout->dp * layout->pp;
+    return (struct rank_grid){
+        .degrees = {[AXIS_TP] = layout->tp,
+                    [AXIS_CP] = layout->sp,
+                    [AXIS_EP] = 1,
+                    [AXIS_DP] = layout->dp,
+                    [AXIS_PP] = layout->pp},
+        .order = layout->order,
+        .n_ranks = layout->tp * layout->sp * layout->dp * layout->pp,
+    };
+}
+
+/* The same ranks as the experts see them: sp folded into what replicates an expert. */
+static struct rank_grid expert_grid(const struct layout_spec *layout)
+{
+    struct rank_grid grid = layout_grid(layout);
+    int64_t replicas = grid.n_ranks / (layout->etp * layout->ep * layout->pp);
+    grid.degrees[AXIS_TP] = layout->etp;
+    grid.degrees[AXIS_CP] = 1;
+    grid.degrees[AXIS_EP] = layout->ep;
+    grid.degrees[AXIS_DP] = replicas;
+    assert(replicas * layout->etp * layout->ep * layout->pp == grid.n_ranks); /* a rule of the layout */
+    return grid;
 }
 
 /* GPUs between neighbours of an axis: the degrees of the axes that come before it. */
-static int64_t axis_stride(const struct layout_spec *layout, enum axis axis)
+static int64_t axis_stride(const struct rank_grid *grid, enum axis axis)
 {
     int64_t stride = 1;
-    for (int at = 0; at < N_AXES && layout->order[at] != axis; at++) {
-        stride *= degree(layout, layout->order[at]);
+    for (int at = 0; at < N_AXES && grid->order[at] != axis; at++) {
+        stride *= grid->degrees[grid->order[at]];
     }
     return stride;
 }
 
-static struct group_placement place_line(const struct layout_spec *layout, const struct hardware_spec *hardware,
+/* First ranks are all below the stride, and again after each block of size x stride. */
+static struct group_placement place_line(const struct rank_grid *grid, const struct hardware_spec *hardware,
                                          int64_t size, int64_t stride)
 {
     struct group_placement placement = {.size = size, .stride = stride, .nodes = 1};
     if (size > 1) {
-        int64_t n_blocks = total_ranks(layout) / (size * stride);
+        int64_t n_blocks = grid->n_ranks / (size * stride);
         placement.nodes = domains_of_line(size, stride, n_blocks, domain_size(hardware));
     }
     fill_tier(hardware, &placement);
     return placement;
 }
 
+static struct group_placement place_axis(const struct rank_grid *grid, const struct hardware_spec *hardware,
+                                         enum axis axis)
+{
+    return place_line(grid, hardware, grid->degrees[axis], axis_stride(grid, axis));
+}
+
 struct group_placement layout_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
                                         enum axis axis)
 {
-    return place_line(layout, hardware, degree(layout, axis), axis_stride(layout, axis));
+    struct rank_grid grid = layout_grid(layout);
+    return place_axis(&grid, hardware, axis);
+}
+
+struct group_placement layout_part_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
+                                             enum axis axis, int64_t size, int64_t step)
+{
+    struct rank_grid grid = layout_grid(layout);
+    assert(size >= 1 && step >= 1 && grid.degrees[axis] % (size * step) == 0);
+    return place_line(&grid, hardware, size, step * axis_stride(&grid, axis));
+}
+
+struct group_placement layout_expert_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
+                                               enum axis axis)
+{
+    struct rank_grid grid = expert_grid(layout);
+    return place_axis(&grid, hardware, axis);
 }
 
 struct group_placement layout_shard_placement(const struct layout_spec *layout, const struct hardware_spec *hardware)
 {
-    int64_t cp_stride = axis_stride(layout, AXIS_CP);
-    int64_t dp_stride = axis_stride(layout, AXIS_DP);
+    struct rank_grid grid = layout_grid(layout);
+    int64_t cp_stride = axis_stride(&grid, AXIS_CP);
+    int64_t dp_stride = axis_stride(&grid, AXIS_DP);
     /* With one of the two at degree 1, the other is the group; its stride holds however the strides compare. */
     bool is_cp_inner = layout->dp == 1 || (layout->sp > 1 && cp_stride < dp_stride);
     struct group group = {
@@ -216,10 +249,10 @@ struct group_placement layout_shard_placement(const struct layout_spec *layout, 
     };
     bool is_one_line = group.outer_size == 1 || group.outer_stride == group.inner_size * group.inner_stride;
     if (is_one_line) {
-        return place_line(layout, hardware, layout->sp * layout->dp, group.inner_stride);
+        return place_line(&grid, hardware, layout->sp * layout->dp, group.inner_stride);
     }
     struct group_placement placement = {.size = layout->sp * layout->dp, .stride = group.inner_stride};
-    placement.nodes = domains_of_group(&group, total_ranks(layout), domain_size(hardware));
+    placement.nodes = domains_of_group(&group, grid.n_ranks, domain_size(hardware));
     fill_tier(hardware, &placement);
     return placement;
 }

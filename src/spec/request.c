@@ -16,6 +16,7 @@ void request_init(struct request *request, struct sp_arena *arena)
         .tp_sp = -1,
         .zero = -1,
         .set = {.arena = arena},
+        .assumed = {.arena = arena},
     };
 }
 
@@ -66,8 +67,8 @@ static bool fail_root(struct sp_arena *arena, const char *path, struct sp_error 
     sp_fields_visit(software_fields, NULL, collect_path, &paths);
     sp_fields_visit(run_fields, NULL, collect_path, &paths);
     sp_texts_add(&paths, "layout.order");
-    for (int i = 0; config_used_names[i] != NULL; i++) {
-        sp_texts_add(&paths, "model.%s", config_used_names[i]);
+    for (int i = 0; model_config_names[i] != NULL; i++) {
+        sp_texts_add(&paths, "model.%s", model_config_names[i]);
     }
     const char *nearest = sp_nearest(path, paths.items, paths.count);
     if (nearest != NULL) {

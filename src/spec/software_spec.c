@@ -34,6 +34,14 @@
         FLAG(framework_spec, spreads_remainder_layers, "layers that do not divide by pp are spread unasked"),          \
         FLAG(framework_spec, refuses_few_micro_batches, "fewer micro-batches than stages is an error"),                \
         FLAG(framework_spec, repeats_kv_over_tp, "fewer key-value heads than tp are repeated"),                        \
+        FLAG(framework_spec, keeps_root_gathered, "ZeRO 3: embedding, head and final norm stay whole in the step"),    \
+        FLAG(framework_spec, gathers_once_under_pp, "ZeRO 3 with pp: weights stay whole, gradients scattered once"),   \
+        FLAG(framework_spec, selective_keeps_products, "selective recomputation keeps every second product"),          \
+        FLAG(framework_spec, pads_vocabulary, "vocabulary rounded up to a multiple of 128 x tp"),                      \
+        FIGURE(framework_spec, step_host_forward, SP_SECONDS, 0, 1, "host time of one step of a ring, forward"),       \
+        FIGURE(framework_spec, step_host_backward, SP_SECONDS, 0, 1, "host time of one step of a ring, backward"),     \
+        FIGURE(framework_spec, offload_overhead, SP_SECONDS, 0, 1000,                                                  \
+               "time per step that an offloaded optimizer adds to its transfers"),                                     \
         FIGURE(framework_spec, host_tail, SP_SECONDS, 0, 100, "host time at the end of a step, GPU drained"),          \
         FIGURE(framework_spec, gemm_workspace, SP_BYTES, 0, 1e12, "workspace of matrix products"),                     \
         FIGURE(framework_spec, attention_workspace, SP_BYTES, 0, 1e12, "workspace of attention, rope tables"),         \
@@ -44,6 +52,8 @@
 static const struct sp_field framework_file_fields[] = {
     TEXTS(framework_spec, "\"seqplan.framework/1\""),
     CHOICE(framework_spec, kernels, kernels_names, "element-wise kernels unless --kernels says otherwise"),
+    TEXT(framework_spec, plain_loss, "name in frameworks/losses of run.loss plain"),
+    TEXT(framework_spec, fused_loss, "name in frameworks/losses of run.loss fused"),
     FRAMEWORK_SETTABLE,
     {.key = NULL},
 };
@@ -127,9 +137,9 @@ bool kernels_read(struct sp_arena *arena, enum kernels_id kernels, struct kernel
     return read_file(arena, &kind, kernels_names[kernels], spec, err);
 }
 
-bool loss_read(struct sp_arena *arena, enum loss_id loss, struct loss_spec *spec, struct sp_error *err)
+bool loss_read(struct sp_arena *arena, const char *name, struct loss_spec *spec, struct sp_error *err)
 {
     static const struct software_kind kind = {"frameworks/losses", "seqplan.loss/1", loss_file_fields};
     *spec = (struct loss_spec){0};
-    return read_file(arena, &kind, loss_names[loss], spec, err);
+    return read_file(arena, &kind, name, spec, err);
 }

@@ -11,8 +11,15 @@
 
 /* ---- model (model_spec.c, model_family.c, model_settings.c) ----------------------------------------------------- */
 
-/* A decoder of equal layers: attention with n_heads query and n_kv_heads key-value heads of head_dim, and a gated MLP
- * (three matrices) of width ffn. */
+/* What sets layers of one model apart. */
+struct layer_kind {
+    int64_t window; /* keys that a query sees up to its own; 0: all */
+    bool is_moe;    /* routed experts instead of the dense MLP */
+};
+enum { MAX_LAYER_KINDS = 4 };
+
+/* A decoder: attention with n_heads query and n_kv_heads key-value heads, and a gated MLP (three matrices) of width ffn,
+ * a plain one, or routed experts. Layers may differ in their window and in having experts. */
 struct model_spec {
     const char *name; /* file name without ".json" */
     const char *path;
@@ -21,25 +28,55 @@ struct model_spec {
     int64_t hidden;
     int64_t n_heads;
     int64_t n_kv_heads;
-    int64_t head_dim;
-    int64_t ffn;
+    int64_t head_dim;       /* of queries and keys; under MLA nope + rope */
+    int64_t value_head_dim; /* of values and the output; equal to head_dim but under MLA */
+    int64_t ffn;            /* width of a dense MLP */
     int64_t vocab;
     int64_t max_position;
     bool has_tied_embeddings;
     bool has_qkv_bias;
     bool has_o_bias;
     bool has_mlp_bias;
-    bool has_qk_norm; /* RMSNorm over head_dim of q and k */
+    bool has_plain_mlp;    /* two matrices and one activation instead of gate, up and down */
+    bool has_norm_bias;    /* LayerNorm: weight and bias */
+    int64_t position_rows; /* learned positions; 0: rotary */
+    bool has_qk_norm;      /* RMSNorm over head_dim of q and k */
+    bool has_sinks;        /* one learned value per head in the softmax */
+
+    /* Multi-head latent attention: kv_lora_rank 0: none. Keys and values of every head are expanded from the latent. */
+    int64_t q_lora_rank; /* 0: queries projected directly */
+    int64_t kv_lora_rank;
+    int64_t rope_head_dim; /* part of head_dim that carries positions, shared by the heads */
+
+    /* Experts: n_experts 0: none. */
+    int64_t n_experts;
+    int64_t experts_per_token;
+    int64_t expert_ffn;
+    int64_t shared_expert_ffn; /* all shared experts together; 0: none */
+    bool has_router_bias;
+    bool has_expert_bias;
+    bool has_shared_expert_gate;
+
+    int n_kinds;
+    struct layer_kind kinds[MAX_LAYER_KINDS];
+    const unsigned char *kind_of_layer; /* n_layers indexes into kinds */
 };
 
-/* Parameter counts, matrix by matrix (docs/model.md, eq. 1-3). */
+/* Parameter counts, matrix by matrix (docs/model.md, eq. 1-6). */
 struct model_size {
-    double layer;     /* one decoder layer, both norms included */
-    double embedding; /* input table, vocab x hidden */
-    double head;      /* output matrix; also counted when tied (it is used), but not in total */
+    double attention;                     /* of a layer: projections, their norms and biases, the norm before */
+    double mlp;                           /* dense MLP and the norm before */
+    double expert;                        /* one routed expert */
+    double moe;                           /* all routed experts, router, shared experts and the norm before */
+    double moe_active;                    /* what one token passes through of it */
+    double layer[MAX_LAYER_KINDS];        /* one decoder layer of a kind */
+    double active_layer[MAX_LAYER_KINDS]; /* what one token passes through of it */
+    double layers, active_layers;         /* all layers */
+    double embedding;                     /* input tables: vocab x hidden, and learned positions */
+    double head;                          /* output matrix; also counted when tied (it is used), but not in total */
     double final_norm;
     double total;
-    double active; /* what one token passes through, without the input table; a tied head counts */
+    double active; /* what one token passes through, without the input tables; a tied head counts */
 };
 struct model_size model_size(const struct model_spec *model);
 
@@ -51,6 +88,9 @@ bool model_read(struct sp_arena *arena, const char *name_or_path, struct model_s
  * the config's own field names. A setting that makes the model impossible is SP_ERROR_USAGE. */
 bool model_read_with(struct sp_arena *arena, const char *name_or_path, const struct sp_texts *settings,
                      struct model_spec *model, struct sp_texts *warnings, struct sp_error *err) SP_MUST_CHECK;
+
+/* Fields of a config.json that are read, NULL-terminated: what --set model.FIELD reaches. */
+extern const char *const model_config_names[];
 
 /* ---- hardware (hardware_spec.c, curve_spec.c, curve_table.c) ---------------------------------------------------- */
 
@@ -80,6 +120,7 @@ struct attention_line { /* one (pass, mask, head_dim, heads): rate by sequence l
     int n_points;
     const double *log_sequence;
     const double *flop_per_s;
+    double ceiling; /* what long calls sustain; 0: none known */
 };
 struct attention_curve {
     const char *kernel; /* "cudnn", "fa2", "fa3", "fa4" */
@@ -117,10 +158,20 @@ struct gpu_spec {
     struct sp_figure price;
     struct sp_figure kernel_latency;
     struct sp_figure launch_latency;
+    struct sp_figure curve_power_limit; /* power limit under which the curves below were measured */
+    struct sp_figure power_exponent;    /* below it their sustained rates fall with power to this exponent */
+    struct sp_figure
+        network_communication_sms;      /* the same for a transfer that leaves the node: the NICs move the data */
+    struct sp_figure communication_sms; /* SMs that NCCL's kernels hold while a transfer runs beside compute */
     struct gemm_curve gemm;
+    bool has_gemm_fp8;
+    struct gemm_curve gemm_fp8;
     struct time_curve copy;
     int n_attention;
     const struct attention_curve *attention;
+    /* Figures of the file as the curves know them: --set of the figure scales the curves by the ratio. */
+    double curve_hbm_bandwidth;
+    double curve_peak_bf16;
 };
 
 enum collective {
@@ -145,6 +196,7 @@ struct intra_spec { /* the links inside a node */
     const char *note;
     struct sp_figure bandwidth; /* per direction and GPU */
     struct sp_figure latency;
+    double curve_bandwidth; /* of the file: --set intra.bandwidth scales the tables by the ratio */
     int n_lines;
     const struct collective_line *lines; /* sorted by operation, ranks */
 };
@@ -210,6 +262,8 @@ extern const char *const framework_names[]; /* NULL-terminated */
 enum dtype { DTYPE_BF16, DTYPE_FP8, DTYPE_FP16, DTYPE_FP32, N_DTYPES };
 extern const char *const dtype_names[];
 int64_t dtype_bytes(enum dtype dtype);
+/* What activations are kept and sent in under a precision: bf16 for fp8 (only GEMM operands are cast), else itself. */
+enum dtype activation_dtype(enum dtype precision);
 enum kernels_id { KERNELS_EAGER, KERNELS_COMPILED, KERNELS_TE, N_KERNELS };
 extern const char *const kernels_names[];
 enum loss_id { LOSS_PLAIN, LOSS_FUSED, LOSS_CHUNKED, N_LOSSES };
@@ -225,14 +279,23 @@ struct framework_spec {
     int gradient_dtype; /* enum dtype */
     int moment_dtype;
     bool has_master_weights;
-    bool has_persistent_gradients;   /* one buffer allocated before the step; else gradients appear as layers finish */
-    bool has_gradient_placeholders;  /* a bf16 tensor per distinct weight shape stays allocated (fused accumulation) */
-    bool saves_gathered_input;       /* TP + SP: inputs of column-parallel layers are kept gathered */
-    bool spreads_remainder_layers;   /* layers that do not divide by pp are spread without being asked */
-    bool refuses_few_micro_batches;  /* fewer micro-batches than stages is an error, not a bubble */
-    bool repeats_kv_over_tp;         /* fewer kv heads than tp: repeated (else refused unless run.expand_kv) */
-    struct sp_figure host_tail;      /* host time at the end of a step with the GPU drained */
-    struct sp_figure gemm_workspace; /* from the allocator: cuBLAS and cuBLASLt */
+    bool has_persistent_gradients;  /* one buffer allocated before the step; else gradients appear as layers finish */
+    bool has_gradient_placeholders; /* a bf16 tensor per distinct weight shape stays allocated (fused accumulation) */
+    bool selective_keeps_products;  /* selective recomputation: attention's output and every second product are kept */
+    bool gathers_once_under_pp;     /* ZeRO 3 with pipeline stages: weights stay whole, gradients are scattered once */
+    bool keeps_root_gathered;       /* ZeRO 3: embedding, head and final norm stay whole during the step */
+    bool saves_gathered_input;      /* TP + SP: inputs of column-parallel layers are kept gathered */
+    bool spreads_remainder_layers;  /* layers that do not divide by pp are spread without being asked */
+    bool refuses_few_micro_batches; /* fewer micro-batches than stages is an error, not a bubble */
+    bool repeats_kv_over_tp;        /* fewer kv heads than tp: repeated (else refused unless run.expand_kv) */
+    bool pads_vocabulary;           /* rows of embedding and output layer rounded up to 128 x tp */
+    const char *plain_loss; /* name in frameworks/losses of its plain cross entropy, e.g. "plain", "plain-megatron" */
+    const char *fused_loss;
+    struct sp_figure step_host_forward; /* host time of one ring step, forward: the floor for short shards */
+    struct sp_figure step_host_backward;
+    struct sp_figure offload_overhead;    /* seconds per step that offloading the optimizer adds beyond its transfers */
+    struct sp_figure host_tail;           /* host time at the end of a step with the GPU drained */
+    struct sp_figure gemm_workspace;      /* from the allocator: cuBLAS and cuBLASLt */
     struct sp_figure attention_workspace; /* from the allocator: TransformerEngine and the like, RoPE tables */
     struct sp_figure collective_buffers;  /* NCCL, outside the allocator, per communicator in use inside a node */
     struct sp_figure allocator_slack;     /* reserved over allocated, minus one */
@@ -281,7 +344,8 @@ bool framework_read(struct sp_arena *arena, enum framework_id framework, struct 
                     struct sp_error *err) SP_MUST_CHECK;
 bool kernels_read(struct sp_arena *arena, enum kernels_id kernels, struct kernels_spec *spec,
                   struct sp_error *err) SP_MUST_CHECK;
-bool loss_read(struct sp_arena *arena, enum loss_id loss, struct loss_spec *spec, struct sp_error *err) SP_MUST_CHECK;
+/* name: of a file in frameworks/losses. */
+bool loss_read(struct sp_arena *arena, const char *name, struct loss_spec *spec, struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- run -------------------------------------------------------------------------------------------------------- */
 
@@ -293,7 +357,12 @@ struct run_spec {
     int64_t seq;
     int64_t global_batch; /* sequences per optimizer step over the cluster */
     enum mask_kind mask;
-    int64_t window;
+    int64_t window;          /* MASK_WINDOW: every layer's */
+    int64_t document_tokens; /* mean length of the documents packed into a sequence; 0: one document */
+    int64_t lora_rank;       /* --train lora:R; 0: full training */
+    int64_t run_tokens;      /* --tokens: of a whole run; 0: not asked */
+    bool is_mlp_tiled;
+    bool is_attention_only;     /* --only attention */
     bool counts_full_attention; /* --flops full */
     enum dtype parameter_dtype; /* as stored */
     enum dtype gradient_dtype;
@@ -354,6 +423,7 @@ struct layout_spec {
     const char *attention; /* name of the kernel's curve */
     enum kernels_id kernels;
     bool has_tp_sp;
+    bool offloads_activations, offloads_optimizer, offloads_parameters;
     enum axis order[N_AXES]; /* fastest first */
     enum pp_layers_kind pp_layers;
     int64_t n_stage_layers; /* PP_LAYERS_EXPLICIT: pp values */
@@ -363,6 +433,11 @@ struct layout_spec {
 /* Layers of one stage, 0-based. auto: spread, the remainder on the middle stages, so that the first and the last (which
  * also hold embedding and loss) stay light; padded: embedding and loss counted as one layer each. */
 int64_t layout_stage_layers(const struct layout_spec *layout, const struct model_spec *model, int64_t stage);
+/* The first layer of a stage. With vpp > 1 a stage holds vpp chunks; layers are then counted chunk by chunk and kinds are
+ * taken as spread alike. */
+int64_t layout_stage_first(const struct layout_spec *layout, const struct model_spec *model, int64_t stage);
+/* "none" or "activations,optimizer": as --offload takes it. */
+const char *layout_offload_text(struct sp_arena *arena, const struct layout_spec *layout);
 
 /* Where an axis' groups lie when ranks map to GPUs in layout.order (docs/model.md, "placement"). */
 struct group_placement {
@@ -374,6 +449,15 @@ struct group_placement {
 };
 struct group_placement layout_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
                                         enum axis axis);
+/* Part of an axis' groups: every `step`-th rank of them, `size` ranks: (size 4, step 1) are the neighbours of an
+ * all-to-all inside usp, (size P/4, step 4) the ring between. */
+struct group_placement layout_part_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
+                                             enum axis axis, int64_t size, int64_t step);
+/* Groups of the expert grid, which lies over the same ranks without the sp axis: rank = etp + ETP (ep + EP (edp + ...)),
+ * pp where the order has it. AXIS_TP: the etp group, AXIS_EP: the ep group, AXIS_DP: the edp group that shards the
+ * experts' optimizer state. */
+struct group_placement layout_expert_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
+                                               enum axis axis);
 /* The dp x sp group that shards gradients and optimizer state. */
 struct group_placement layout_shard_placement(const struct layout_spec *layout, const struct hardware_spec *hardware);
 
@@ -389,7 +473,9 @@ struct request {
     int tp_sp;                                                        /* 0 off, 1 on, -1 */
     int zero;                                                         /* 0 to 3, or -1 */
     const char *pp_layers, *recompute, *offload, *attention, *mask, *train, *layout_file;
-    struct sp_texts set; /* "path=value" */
+    const char *only;        /* "attention" */
+    struct sp_texts set;     /* "path=value" */
+    struct sp_texts assumed; /* what an answer read by --layout had assumed, and its values therefore still are */
 };
 void request_init(struct request *request, struct sp_arena *arena);
 

@@ -43,6 +43,10 @@ static const char gpu_text[] =
     "\"pcie_bandwidth\": " FIG("\"53GB/s\"") ","
     "\"kernel_latency\": " FIG("\"2.5us\"") ","
     "\"launch_latency\": " FIG("\"6us\"") ","
+    "\"curve_power_limit\": " FIG("\"690W\"") ","
+    "\"power_exponent\": " FIG("0.7") ","
+    "\"communication_sms\": " FIG("23") ","
+    "\"network_communication_sms\": " FIG("11") ","
     "\"gemm\": {\"kind\": \"measured\", \"source\": \"g1\", \"tile_rows\": 128, \"tile_columns\": 256,"
     " \"columns\": [\"pass\", \"k\", \"flop_per_s\"], \"rows\": [[\"weight_gradient\", 4096, 7.1e14],"
     " [\"forward\", 8192, 7.7e14], [\"forward\", 1024, 5.5e14], [\"input_gradient\", 2048, 6.2e14]],"
@@ -55,13 +59,19 @@ static const char gpu_text[] =
     "\"attention\": [{\"kernel\": \"fa2\", \"kind\": \"measured\", \"source\": \"a1\", \"note\": \"first\","
     ATTENTION_COLUMNS
     " \"rows\": [[\"backward\", \"causal\", 128, 32, 4096, 3.3e14], [\"forward\", \"causal\", 128, 32, 8192, 4.2e14],"
-    " [\"forward\", \"causal\", 128, 32, 2048, 3.9e14]]},"
+    " [\"forward\", \"causal\", 128, 32, 2048, 3.9e14], [\"forward\", \"full\", 128, 32, 2048, 4.5e14],"
+    " [\"backward\", \"full\", 128, 16, 2048, 3.5e14]],"
+    " \"ceiling\": {\"columns\": [\"pass\", \"mask\", \"head_dim\", \"flop_per_s\"],"
+    " \"rows\": [[\"backward\", \"causal\", 128, 3.1e14], [\"forward\", \"full\", 96, 1.4e14]], \"note\": \"long\"}},"
     " {\"kernel\": \"cudnn\", \"kind\": \"derived\", \"source\": \"a2\","
     ATTENTION_COLUMNS
-    " \"rows\": [[\"forward\", \"full\", 64, 16, 1024, 2.2e14]]},"
+    " \"rows\": [[\"forward\", \"full\", 64, 16, 1024, 2.2e14], [\"forward\", \"causal\", 64, 16, 1024, 2e14],"
+    " [\"backward\", \"full\", 64, 16, 1024, 1.8e14], [\"backward\", \"causal\", 64, 16, 1024, 1.7e14]]},"
     " {\"kernel\": \"fa2\", \"kind\": \"derived\", \"source\": \"a3\", \"note\": \"second\","
     ATTENTION_COLUMNS
-    " \"rows\": [[\"forward\", \"causal\", 128, 32, 4096, 4.1e14], [\"forward\", \"full\", 96, 8, 512, 1.5e14]]}]}";
+    " \"rows\": [[\"forward\", \"causal\", 128, 32, 4096, 4.1e14], [\"forward\", \"full\", 96, 8, 512, 1.5e14],"
+    " [\"forward\", \"causal\", 96, 8, 512, 1.3e14], [\"backward\", \"full\", 96, 8, 512, 1.2e14],"
+    " [\"backward\", \"causal\", 96, 8, 512, 1.1e14]]}]}";
 
 static const char network_text[] =
     "{\"schema\": \"seqplan.network/1\", \"name\": \"n\", \"title\": \"N\","
@@ -172,7 +182,7 @@ static void gemm_rows_are_sorted_by_pass_and_k(void **state)
 }
 
 /* fa2 stands in two entries: one curve with the first's kind and note and both sources; its causal forward line has
- * points of both. */
+ * points of both. Forward before backward, full before causal, then by head_dim. */
 static void attention_entries_of_a_kernel_are_one_curve(void **state)
 {
     (void)state;
@@ -186,21 +196,93 @@ static void attention_entries_of_a_kernel_are_one_curve(void **state)
     assert_int_equal(fa2->kind, SP_FIGURE_MEASURED);
     assert_string_equal(fa2->source, "a1; a3");
     assert_string_equal(fa2->note, "first");
-    assert_int_equal(fa2->n_lines, 3);
-    assert_true(!fa2->lines[0].is_backward &&
-                !fa2->lines[0].is_causal); /* full before causal, forward before backward */
+    assert_int_equal(fa2->n_lines, 8);
+    assert_true(!fa2->lines[0].is_backward && !fa2->lines[0].is_causal);
     assert_int_equal(fa2->lines[0].head_dim, 96);
     assert_int_equal(fa2->lines[0].heads, 8);
-    assert_true(!fa2->lines[1].is_backward && fa2->lines[1].is_causal);
-    assert_int_equal(fa2->lines[1].n_points, 3);
-    assert_close(fa2->lines[1].log_sequence[1], log(4096), 0);
-    assert_close(fa2->lines[1].flop_per_s[1], 4.1e14, 0);
-    assert_true(fa2->lines[2].is_backward);
+    assert_true(!fa2->lines[3].is_backward && fa2->lines[3].is_causal);
+    assert_int_equal(fa2->lines[3].head_dim, 128);
+    assert_int_equal(fa2->lines[3].n_points, 3);
+    assert_close(fa2->lines[3].log_sequence[1], log(4096), 0);
+    assert_close(fa2->lines[3].flop_per_s[1], 4.1e14, 0);
+    assert_true(fa2->lines[4].is_backward);
     const struct attention_curve *cudnn = gpu_attention_curve(&hardware.gpu, "cudnn");
     assert_non_null(cudnn);
     assert_int_equal(cudnn->kind, SP_FIGURE_DERIVED);
-    assert_int_equal(cudnn->n_lines, 1);
+    assert_int_equal(cudnn->n_lines, 4);
     assert_null(cudnn->note);
+}
+
+/* The first entry's ceilings limit the lines of both: full forward of 96, causal backward of 128, and no others. */
+static void ceilings_belong_to_pass_mask_and_head_dim(void **state)
+{
+    (void)state;
+    struct hardware_spec hardware;
+    struct sp_error err;
+    assert_true(decode(whole_text(), &hardware, &err));
+    const struct attention_curve *fa2 = gpu_attention_curve(&hardware.gpu, "fa2");
+    const double expected[] = {1.4e14, 0, 0, 0, 0, 0, 0, 3.1e14};
+    for (int i = 0; i < fa2->n_lines; i++) {
+        assert_close(fa2->lines[i].ceiling, expected[i], 0);
+    }
+    expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"forward\", \"full\", 80, 1.4e14]",
+                   "box.json: $.gpu.attention: a ceiling of head_dim 80 of fa2 has no rows to limit");
+    expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"backward\", \"causal\", 128, 1.4e14]",
+                   "box.json: $.gpu.attention: expected one row for a point, found two at 128");
+    expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"forward\", \"full\", 96]",
+                   "box.json: $.gpu.attention[0].ceiling.rows[1]: expected an array of 4 values");
+    expect_refused("\"rows\": [[\"backward\", \"causal\", 128, 3.1e14]",
+                   "\"row\": [[\"backward\", \"causal\", 128, 3.1e14]",
+                   "box.json: $.gpu.attention[0].ceiling: unknown key \"row\" (did you mean \"rows\"?)");
+}
+
+/* A causal split needs all four: without one of them no method could be priced. */
+static void attention_has_both_passes_and_masks(void **state)
+{
+    (void)state;
+    expect_refused("[\"backward\", \"full\", 128, 16, 2048, 3.5e14]",
+                   "[\"backward\", \"causal\", 128, 16, 2048, 3.5e14]",
+                   "box.json: $.gpu.attention: expected rows of both passes and both masks for head_dim 128 of fa2, "
+                   "found none of backward full");
+    expect_refused("[\"forward\", \"causal\", 64,", "[\"forward\", \"causal\", 72,",
+                   "box.json: $.gpu.attention: expected rows of both passes and both masks for head_dim 64 of cudnn, "
+                   "found none of forward causal");
+}
+
+/* The shape of "gemm" again. */
+static const char *gemm_text(void)
+{
+    const char *from = strstr(gpu_text, "{\"kind\": \"measured\", \"source\": \"g1\"");
+    const char *to = strstr(gpu_text, "\"copy\"");
+    return sp_strndup(arena, from, (size_t)(to - from));
+}
+
+static void fp8_products_have_a_table_of_their_own(void **state)
+{
+    (void)state;
+    struct hardware_spec hardware;
+    struct sp_error err;
+    assert_true(decode(whole_text(), &hardware, &err));
+    assert_false(hardware.gpu.has_gemm_fp8);
+    assert_close(hardware.gpu.communication_sms.value, 23, 0);
+    assert_false(hardware_set(arena, &hardware, "gpu.gemm_fp8.sustained_factor", "0.9", &err));
+    assert_int_equal(err.kind, SP_ERROR_USAGE);
+    assert_string_equal(err.text,
+                        "--set: gpu.gemm_fp8: expected nothing, g has no table of fp8 products to set it beside");
+    const char *fp8 = replaced(gemm_text(), "7.7e14", "1.31e15");
+    const char *text = replaced(whole_text(), "\"copy\"", sp_format(arena, "\"gemm_fp8\": %s \"copy\"", fp8));
+    if (!decode(text, &hardware, &err)) {
+        fail_msg("%s", err.text);
+    }
+    assert_true(hardware.gpu.has_gemm_fp8);
+    assert_close(hardware.gpu.gemm_fp8.flop_per_s[PASS_FORWARD][1], 1.31e15, 0);
+    assert_close(hardware.gpu.gemm.flop_per_s[PASS_FORWARD][1], 7.7e14, 0);
+    assert_true(hardware_set(arena, &hardware, "gpu.gemm_fp8.ceiling.forward", "1.2PFLOP/s", &err));
+    assert_close(hardware.gpu.gemm_fp8.ceiling[PASS_FORWARD].value, 1.2e15, 0);
+    text = replaced(whole_text(), "\"copy\"",
+                    sp_format(arena, "\"gemm_fp8\": %s \"copy\"", replaced(fp8, "\"tile_rows\"", "\"tile_row\"")));
+    assert_false(decode(text, &hardware, &err));
+    assert_error_contains(&err, "box.json: $.gpu.gemm_fp8: unknown key \"tile_row\"");
 }
 
 static void collective_tables_are_read_as_one(void **state)
@@ -355,6 +437,8 @@ static void every_shipped_file_is_read(void **state)
         }
         assert_string_equal(hardware.name, names.items[i]);
         assert_true(hardware.gpu.n_attention > 0);
+        assert_true(hardware.gpu.communication_sms.value > 0 &&
+                    hardware.gpu.communication_sms.high < hardware.gpu.sm_count.value);
     }
     struct sp_texts networks = {.arena = arena};
     data_names(arena, "hardware/networks", &networks);
@@ -460,6 +544,9 @@ int main(void)
         cmocka_unit_test(inline_file_is_read_in_si_units),
         cmocka_unit_test(gemm_rows_are_sorted_by_pass_and_k),
         cmocka_unit_test(attention_entries_of_a_kernel_are_one_curve),
+        cmocka_unit_test(ceilings_belong_to_pass_mask_and_head_dim),
+        cmocka_unit_test(attention_has_both_passes_and_masks),
+        cmocka_unit_test(fp8_products_have_a_table_of_their_own),
         cmocka_unit_test(collective_tables_are_read_as_one),
         cmocka_unit_test(network_and_tables_may_be_absent),
         cmocka_unit_test(schemas_are_checked),

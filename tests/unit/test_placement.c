@@ -110,45 +110,118 @@ static void shard_group_joins_cp_and_dp(void **state)
     assert_int_equal(layout_shard_placement(&layout, &hardware).tier, TIER_NONE);
 }
 
+/* usp over sp 16 beside tp 2 on eight GPUs a node: the all-to-all of 4 takes GPUs 0, 2, 4, 6; the ring of 4 between takes
+ * every 8th. */
+static void parts_of_an_axis_have_their_own_strides(void **state)
+{
+    (void)state;
+    struct hardware_spec hardware;
+    describe_node(&hardware, 8, "nvlink");
+    struct layout_spec layout = layout_of(2, 16, 1, 2);
+    struct group_placement inner = layout_part_placement(&layout, &hardware, AXIS_CP, 4, 1);
+    assert_int_equal(inner.size, 4);
+    assert_int_equal(inner.stride, 2);
+    assert_int_equal(inner.nodes, 1);
+    assert_int_equal(inner.tier, TIER_NVLINK);
+    struct group_placement outer = layout_part_placement(&layout, &hardware, AXIS_CP, 4, 4);
+    assert_int_equal(outer.stride, 8);
+    assert_int_equal(outer.nodes, 4);
+    assert_int_equal(outer.ranks_per_node, 1);
+    assert_int_equal(outer.tier, TIER_NETWORK);
+    struct group_placement whole = layout_part_placement(&layout, &hardware, AXIS_CP, 16, 1);
+    struct group_placement axis = layout_placement(&layout, &hardware, AXIS_CP);
+    assert_memory_equal(&whole, &axis, sizeof(axis));
+    assert_int_equal(layout_part_placement(&layout, &hardware, AXIS_CP, 1, 4).tier, TIER_NONE);
+}
+
+/* 64 GPUs as tp 2 x sp 4 x dp 4 x pp 2; experts see etp 1 x ep 8 x edp 4 x pp 2: ep fills a node, edp takes one GPU of
+ * each of four nodes in a row. */
+static void experts_see_the_same_ranks_without_sp(void **state)
+{
+    (void)state;
+    struct hardware_spec hardware;
+    describe_node(&hardware, 8, "nvlink");
+    struct layout_spec layout = layout_of(2, 4, 2, 4);
+    layout.ep = 8;
+    struct group_placement ep = layout_expert_placement(&layout, &hardware, AXIS_EP);
+    assert_int_equal(ep.size, 8);
+    assert_int_equal(ep.stride, 1);
+    assert_int_equal(ep.tier, TIER_NVLINK);
+    struct group_placement replicas = layout_expert_placement(&layout, &hardware, AXIS_DP);
+    assert_int_equal(replicas.size, 4);
+    assert_int_equal(replicas.stride, 8);
+    assert_int_equal(replicas.nodes, 4);
+    assert_int_equal(replicas.tier, TIER_NETWORK);
+    assert_int_equal(layout_expert_placement(&layout, &hardware, AXIS_TP).tier, TIER_NONE);
+    assert_int_equal(layout_expert_placement(&layout, &hardware, AXIS_CP).size, 1);
+    assert_int_equal(layout_expert_placement(&layout, &hardware, AXIS_PP).stride, 32);
+    layout.etp = 2; /* etp 2 x ep 8 over two nodes */
+    ep = layout_expert_placement(&layout, &hardware, AXIS_EP);
+    assert_int_equal(ep.stride, 2);
+    assert_int_equal(ep.nodes, 2);
+    assert_int_equal(ep.ranks_per_node, 4);
+    assert_int_equal(ep.tier, TIER_MIXED);
+    assert_int_equal(layout_expert_placement(&layout, &hardware, AXIS_TP).tier, TIER_NVLINK);
+    assert_int_equal(layout_expert_placement(&layout, &hardware, AXIS_DP).size, 2);
+}
+
 /* ---- brute force ------------------------------------------------------------------------------------------------ */
 
 enum { MOST_RANKS = 4096 };
 
-static int64_t degree_of(const struct layout_spec *layout, enum axis axis)
+/* Ranks in the mixed radix of their axes, the fastest first. */
+struct grid {
+    int64_t degrees[N_AXES];
+    const enum axis *order;
+};
+
+static struct grid grid_of(const struct layout_spec *layout)
 {
-    const int64_t degrees[N_AXES] = {
-        [AXIS_TP] = layout->tp, [AXIS_CP] = layout->sp, [AXIS_EP] = 1, [AXIS_DP] = layout->dp, [AXIS_PP] = layout->pp};
-    return degrees[axis];
+    return (struct grid){
+        {[AXIS_TP] = layout->tp, [AXIS_CP] = layout->sp, [AXIS_EP] = 1, [AXIS_DP] = layout->dp, [AXIS_PP] = layout->pp},
+        layout->order};
 }
 
-/* Coordinates of a rank, by axis. */
-static void coordinates(const struct layout_spec *layout, int64_t rank, int64_t at[N_AXES])
+static int64_t ranks_of(const struct grid *grid)
 {
-    for (int i = 0; i < N_AXES; i++) {
-        int64_t degree = degree_of(layout, layout->order[i]);
-        at[layout->order[i]] = rank % degree;
-        rank /= degree;
+    int64_t total = 1;
+    for (int axis = 0; axis < N_AXES; axis++) {
+        total *= grid->degrees[axis];
     }
+    return total;
 }
 
-/* Numbers the groups that vary along the axes in `along`: equal numbers, equal group. */
-static int64_t group_number(const struct layout_spec *layout, int64_t rank, const bool along[N_AXES])
+/* Which ranks are one group: those that agree on every axis but these, and of an axis in parts on the part too. */
+struct grouping {
+    bool along[N_AXES];
+    int64_t part_size, part_step; /* 0: whole axes */
+};
+
+/* Numbers the groups below the number of ranks: equal numbers, equal group. */
+static int64_t group_number(const struct grid *grid, int64_t rank, const struct grouping *grouping)
 {
     int64_t at[N_AXES];
-    coordinates(layout, rank, at);
+    for (int i = 0; i < N_AXES; i++) {
+        int64_t degree = grid->degrees[grid->order[i]];
+        at[grid->order[i]] = rank % degree;
+        rank /= degree;
+    }
+    int64_t size = grouping->part_size;
+    int64_t step = grouping->part_step;
     int64_t number = 0;
     for (int axis = 0; axis < N_AXES; axis++) {
-        number = number * degree_of(layout, (enum axis)axis) + (along[axis] ? 0 : at[axis]);
+        int64_t part = size == 0 ? 0 : at[axis] / (size * step) * step + at[axis] % step;
+        number = number * grid->degrees[axis] + (grouping->along[axis] ? part : at[axis]);
     }
     return number;
 }
 
 /* Most domains that a group touches, by walking over all ranks in order. */
-static int64_t brute_domains(const struct layout_spec *layout, const bool along[N_AXES], int64_t domain)
+static int64_t brute_domains(const struct grid *grid, const struct grouping *grouping, int64_t domain)
 {
     static int64_t last_domain[MOST_RANKS];
     static int64_t touched[MOST_RANKS];
-    int64_t total = layout->tp * layout->sp * layout->dp * layout->pp;
+    int64_t total = ranks_of(grid);
     assert_true(total <= MOST_RANKS);
     for (int64_t i = 0; i < total; i++) {
         last_domain[i] = -1;
@@ -156,7 +229,7 @@ static int64_t brute_domains(const struct layout_spec *layout, const bool along[
     }
     int64_t most = 0;
     for (int64_t rank = 0; rank < total; rank++) {
-        int64_t group = group_number(layout, rank, along);
+        int64_t group = group_number(grid, rank, grouping);
         if (last_domain[group] != rank / domain) {
             last_domain[group] = rank / domain;
             touched[group]++;
@@ -177,35 +250,24 @@ static enum tier tier_of(int64_t size, int64_t nodes)
     return nodes == size ? TIER_NETWORK : TIER_MIXED;
 }
 
-/* Degrees of the axes before the first one of the group that has more than one rank. */
-static int64_t stride_of(const struct layout_spec *layout, const bool along[N_AXES])
-{
-    int64_t stride = 1;
-    for (int i = 0; i < N_AXES; i++) {
-        int64_t degree = degree_of(layout, layout->order[i]);
-        if (along[layout->order[i]] && degree > 1) {
-            return stride;
-        }
-        stride *= degree;
-    }
-    return 0;
-}
-
-static void check_group(const struct layout_spec *layout, const struct group_placement *placement,
-                        const bool along[N_AXES], int64_t domain)
+static void check_group(const struct grid *grid, const struct group_placement *placement,
+                        const struct grouping *grouping, int64_t domain)
 {
     int64_t size = 1;
     for (int axis = 0; axis < N_AXES; axis++) {
-        size *= along[axis] ? degree_of(layout, (enum axis)axis) : 1;
+        size *= grouping->along[axis] ? grid->degrees[axis] : 1;
     }
-    int64_t nodes = brute_domains(layout, along, domain);
-    assert_true(size == 1 || placement->stride == stride_of(layout, along));
+    size = grouping->part_size > 0 ? grouping->part_size : size;
+    int64_t nodes = brute_domains(grid, grouping, domain);
     if (placement->size != size || placement->nodes != nodes || placement->tier != tier_of(size, nodes) ||
         placement->ranks_per_node != (size + nodes - 1) / nodes) {
-        fail_msg("tp %d sp %d dp %d pp %d order %d%d%d%d%d domain %d: size %d nodes %d (found %d, %d, tier %d)",
-                 (int)layout->tp, (int)layout->sp, (int)layout->dp, (int)layout->pp, (int)layout->order[0],
-                 (int)layout->order[1], (int)layout->order[2], (int)layout->order[3], (int)layout->order[4],
-                 (int)domain, (int)size, (int)nodes, (int)placement->size, (int)placement->nodes, (int)placement->tier);
+        fail_msg("tp %d cp %d ep %d dp %d pp %d order %d%d%d%d%d domain %d part %d by %d: size %d nodes %d (found %d, "
+                 "%d, tier %d)",
+                 (int)grid->degrees[AXIS_TP], (int)grid->degrees[AXIS_CP], (int)grid->degrees[AXIS_EP],
+                 (int)grid->degrees[AXIS_DP], (int)grid->degrees[AXIS_PP], (int)grid->order[0], (int)grid->order[1],
+                 (int)grid->order[2], (int)grid->order[3], (int)grid->order[4], (int)domain, (int)grouping->part_size,
+                 (int)grouping->part_step, (int)size, (int)nodes, (int)placement->size, (int)placement->nodes,
+                 (int)placement->tier);
     }
 }
 
@@ -224,32 +286,95 @@ static void shuffle(uint64_t *random, enum axis order[N_AXES])
     }
 }
 
+static int64_t pick_divisor(uint64_t *random, int64_t n)
+{
+    int64_t divisor = 0;
+    do {
+        divisor = pick(random, 1, n);
+    } while (n % divisor != 0);
+    return divisor;
+}
+
+static int64_t describe_random(uint64_t *random, bool is_aligned, struct layout_spec *layout,
+                               struct hardware_spec *hardware)
+{
+    static const int64_t domains[] = {1, 2, 4, 5, 6, 7, 8, 12, 18, 36, 72};
+    static const int64_t powers[] = {1, 2, 4, 8};
+    *layout = layout_of(1, 1, 1, 1);
+    int64_t *degrees[] = {&layout->tp, &layout->sp, &layout->dp, &layout->pp};
+    for (size_t i = 0; i < SP_COUNT_OF(degrees); i++) {
+        *degrees[i] = is_aligned ? powers[pick(random, 0, 3)] : pick(random, 1, 7);
+    }
+    shuffle(random, layout->order);
+    int64_t domain = domains[pick(random, 0, (int64_t)SP_COUNT_OF(domains) - 1)];
+    describe_node(hardware, domain, "nvlink");
+    return domain;
+}
+
 static void random_layouts_agree_with_brute_force(void **state)
 {
     (void)state;
-    static const int64_t domains[] = {1, 2, 4, 5, 6, 7, 8, 12, 18, 36, 72};
-    static const int64_t powers[] = {1, 2, 4, 8};
     uint64_t random = 20261129;
     for (int round = 0; round < 6000; round++) {
-        bool is_aligned = round % 3 == 0;
-        struct layout_spec layout = layout_of(1, 1, 1, 1);
-        int64_t *degrees[] = {&layout.tp, &layout.sp, &layout.dp, &layout.pp};
-        for (size_t i = 0; i < SP_COUNT_OF(degrees); i++) {
-            *degrees[i] = is_aligned ? powers[pick(&random, 0, 3)] : pick(&random, 1, 7);
-        }
-        shuffle(&random, layout.order);
-        int64_t domain = domains[pick(&random, 0, (int64_t)SP_COUNT_OF(domains) - 1)];
+        struct layout_spec layout;
         struct hardware_spec hardware;
-        describe_node(&hardware, domain, "nvlink");
+        int64_t domain = describe_random(&random, round % 3 == 0, &layout, &hardware);
+        struct grid grid = grid_of(&layout);
         for (int axis = 0; axis < N_AXES; axis++) {
-            bool along[N_AXES] = {false};
-            along[axis] = true;
+            struct grouping grouping = {.part_size = 0};
+            grouping.along[axis] = true;
             struct group_placement placement = layout_placement(&layout, &hardware, (enum axis)axis);
-            check_group(&layout, &placement, along, domain);
+            check_group(&grid, &placement, &grouping, domain);
         }
-        const bool shard[N_AXES] = {[AXIS_CP] = true, [AXIS_DP] = true};
+        const struct grouping shard = {.along = {[AXIS_CP] = true, [AXIS_DP] = true}};
         struct group_placement placement = layout_shard_placement(&layout, &hardware);
-        check_group(&layout, &placement, shard, domain);
+        check_group(&grid, &placement, &shard, domain);
+    }
+}
+
+static void random_parts_agree_with_brute_force(void **state)
+{
+    (void)state;
+    static const int64_t degrees[] = {1, 2, 3, 4, 6, 8, 12, 16};
+    uint64_t random = 61;
+    for (int round = 0; round < 4000; round++) {
+        struct layout_spec layout;
+        struct hardware_spec hardware;
+        int64_t domain = describe_random(&random, round % 3 == 0, &layout, &hardware);
+        layout.sp = degrees[pick(&random, 0, (int64_t)SP_COUNT_OF(degrees) - 1)];
+        layout.pp = 2;
+        struct grid grid = grid_of(&layout);
+        struct grouping grouping = {.along = {[AXIS_CP] = true}};
+        grouping.part_size = pick_divisor(&random, layout.sp);
+        grouping.part_step = pick_divisor(&random, layout.sp / grouping.part_size);
+        struct group_placement placement =
+            layout_part_placement(&layout, &hardware, AXIS_CP, grouping.part_size, grouping.part_step);
+        check_group(&grid, &placement, &grouping, domain);
+    }
+}
+
+static void random_experts_agree_with_brute_force(void **state)
+{
+    (void)state;
+    uint64_t random = 40961;
+    for (int round = 0; round < 4000; round++) {
+        struct layout_spec layout;
+        struct hardware_spec hardware;
+        int64_t domain = describe_random(&random, round % 3 == 0, &layout, &hardware);
+        int64_t ranks = layout.tp * layout.sp * layout.dp;
+        layout.etp = pick_divisor(&random, ranks);
+        layout.ep = pick_divisor(&random, ranks / layout.etp);
+        struct grid grid = grid_of(&layout);
+        grid.degrees[AXIS_TP] = layout.etp;
+        grid.degrees[AXIS_CP] = 1;
+        grid.degrees[AXIS_EP] = layout.ep;
+        grid.degrees[AXIS_DP] = ranks / layout.etp / layout.ep;
+        for (int axis = 0; axis < N_AXES; axis++) {
+            struct grouping grouping = {.part_size = 0};
+            grouping.along[axis] = true;
+            struct group_placement placement = layout_expert_placement(&layout, &hardware, (enum axis)axis);
+            check_group(&grid, &placement, &grouping, domain);
+        }
     }
 }
 
@@ -279,6 +404,7 @@ static void expect_layers(const struct layout_spec *layout, int64_t n_layers, co
     assert_string_equal(stage_layers_text(arena, layout, &model), expected);
     int64_t sum = 0;
     for (int64_t stage = 0; stage < layout->pp; stage++) {
+        assert_int_equal(layout_stage_first(layout, &model, stage), sum);
         sum += layout_stage_layers(layout, &model, stage);
     }
     assert_int_equal(sum, n_layers);
@@ -324,6 +450,28 @@ static void explicit_layers_are_taken_as_they_are(void **state)
     expect_layers(&layout, 61, "3, 21, 37");
 }
 
+/* Every way of splitting 1 to 40 layers over up to 11 stages: a stage begins where the one before ends. */
+static void stages_follow_each_other(void **state)
+{
+    (void)state;
+    static const enum pp_layers_kind kinds[] = {PP_LAYERS_EVEN, PP_LAYERS_AUTO, PP_LAYERS_PADDED};
+    for (size_t kind = 0; kind < SP_COUNT_OF(kinds); kind++) {
+        for (int64_t pp = 1; pp <= 11; pp++) {
+            for (int64_t n_layers = 1; n_layers <= 40; n_layers++) {
+                struct layout_spec layout = layout_of(1, 1, pp, 1);
+                layout.pp_layers = kinds[kind];
+                struct model_spec model = {.n_layers = n_layers};
+                int64_t next = 0;
+                for (int64_t stage = 0; stage < pp; stage++) {
+                    assert_int_equal(layout_stage_first(&layout, &model, stage), next);
+                    next += layout_stage_layers(&layout, &model, stage);
+                }
+                assert_int_equal(next, n_layers);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,11 +480,16 @@ int main(void)
         cmocka_unit_test(links_of_a_pcie_node),
         cmocka_unit_test(blocks_that_do_not_fit_a_domain_cross_it),
         cmocka_unit_test(shard_group_joins_cp_and_dp),
+        cmocka_unit_test(parts_of_an_axis_have_their_own_strides),
+        cmocka_unit_test(experts_see_the_same_ranks_without_sp),
         cmocka_unit_test(random_layouts_agree_with_brute_force),
+        cmocka_unit_test(random_parts_agree_with_brute_force),
+        cmocka_unit_test(random_experts_agree_with_brute_force),
         cmocka_unit_test(placement_does_not_walk_over_the_cluster),
         cmocka_unit_test(layers_are_spread_over_the_middle),
         cmocka_unit_test(padded_counts_embedding_and_loss),
         cmocka_unit_test(explicit_layers_are_taken_as_they_are),
+        cmocka_unit_test(stages_follow_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

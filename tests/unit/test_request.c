@@ -106,7 +106,16 @@ static void little_is_needed(void **state)
     assert_int_equal(run->loss, LOSS_FUSED);
     assert_int_equal(run->loss_chunk, 8192);
     assert_int_equal(run->mask, MASK_CAUSAL);
-    assert_false(run->counts_full_attention);
+    assert_int_equal(run->window, 0);
+    assert_int_equal(run->document_tokens, 0);
+    assert_int_equal(run->lora_rank, 0);
+    assert_int_equal(run->run_tokens, 0);
+    assert_false(run->counts_full_attention || run->is_mlp_tiled);
+    assert_false(layout->offloads_activations || layout->offloads_optimizer || layout->offloads_parameters);
+    assert_string_equal(layout_offload_text(arena, layout), "none");
+    assert_int_equal(layout->vpp, 1);
+    assert_int_equal(layout->ep, 1);
+    assert_int_equal(layout->etp, 1);
     assert_int_equal(question.warnings.count, 0);
 }
 
@@ -171,6 +180,7 @@ static void loss_and_kernels_follow_the_framework(void **state)
     resolve_legal();
     assert_int_equal(question.layout.kernels, KERNELS_COMPILED);
     assert_int_equal(question.run.loss, LOSS_PLAIN);
+    assert_string_equal(question.software.loss.name, "plain");
     assert_int_equal(question.run.gradient_dtype, DTYPE_FP32);
     request.kernels = KERNELS_TE;
     resolve_legal();
@@ -179,9 +189,30 @@ static void loss_and_kernels_follow_the_framework(void **state)
     request.kernels = -1;
     resolve_legal();
     assert_int_equal(question.run.loss, LOSS_CHUNKED);
-    assert_true(sp_texts_has(&question.warnings,
-                             "alst: its tiled MLP is not modelled yet, so MLP activations are those "
-                             "of whole sequences; expect less memory than stated"));
+    assert_string_equal(question.software.loss.name, "chunked");
+    assert_true(question.run.is_mlp_tiled);
+    expect_assumed("tiled MLP", true);
+    assert_int_equal(question.warnings.count, 0);
+    set("run.tiled_mlp=false");
+    resolve_legal();
+    assert_false(question.run.is_mlp_tiled);
+    expect_assumed("tiled MLP", false);
+}
+
+/* run.loss says which; the framework says whose file that is. */
+static void plain_loss_is_the_framework_s_own(void **state)
+{
+    (void)state;
+    request.kernels = KERNELS_EAGER;
+    resolve_legal();
+    assert_int_equal(question.run.loss, LOSS_PLAIN);
+    assert_string_equal(question.software.loss.name, "plain-megatron");
+    assert_close(question.software.loss.peak_bytes_per_logit.value, 8, 0);
+    set("run.loss=fused");
+    set("loss.peak_bytes_per_logit=7");
+    resolve_legal();
+    assert_string_equal(question.software.loss.name, "fused");
+    assert_close(question.software.loss.peak_bytes_per_logit.value, 7, 0);
 }
 
 static void torch_spreads_a_remainder_unasked(void **state)
@@ -572,13 +603,12 @@ static void bad_settings_name_their_path(void **state)
          "--set: unknown path \"layout.tp\": only layout.order is set this way, the rest of a layout has "
          "options (--tp, --sp, ...)"},
         {"model.hidden=8",
-         "--set model.hidden: unknown field of a config.json; expected one of architectures, "
-         "hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, head_dim, vocab_size, "
-         "num_key_value_heads, tie_word_embeddings, max_position_embeddings, attention_bias, mlp_bias, "
-         "sliding_window, use_sliding_window, layer_types"},
+         "--set model.hidden: unknown field of a config.json; seqplan show fields model lists those that are read"},
         {"framework.host_tail=3", "--set: framework.host_tail: expected a time such as \"1.2us\", found \"3\" (add a "
                                   "unit)"},
-        {"run.tiled_mlp=true", "run.tiled_mlp is not built yet; leave it out"},
+        {"run.tiled_mlp=yes", "--set: run.tiled_mlp: expected true or false, found \"yes\""},
+        {"gpu.gemm_fp8.tile_rows=128", "--set: unknown field \"gpu.gemm_fp8.tile_rows\""},
+        {"framework.plain_loss=fused", "--set: unknown field \"framework.plain_loss\""},
         {"node.nvlink_domain=12",
          "--set: node.nvlink_domain: expected a divisor or a multiple of the node's 8 GPUs, found 12"},
     };
@@ -591,33 +621,230 @@ static void bad_settings_name_their_path(void **state)
 
 /* ---- not built yet ---------------------------------------------------------------------------------------------- */
 
-static void unbuilt_options_are_refused_together(void **state)
+static void prefill_is_refused(void **state)
 {
     (void)state;
-    give(&request.documents, 4096);
-    give(&request.tokens, 1000000);
     request.mode = 1;
-    request.mask = "window:4096";
-    request.train = "lora:16";
-    request.offload = "activations";
-    expect_refused(
-        SP_ERROR_USAGE,
-        "--documents is not built yet; leave it out: one document per sequence; --tokens is not built yet; "
-        "leave it out: the step is priced, not the whole run; --mode prefill is not built yet; use --mode "
-        "train; a --mask other than causal is not built yet; use --mask causal; a --train other than full is "
-        "not built yet; use --train full; an --offload other than none is not built yet; use --offload none");
+    expect_refused(SP_ERROR_USAGE, "--mode prefill is not built yet; use --mode train");
+    request.mode = 0;
+    resolve_legal();
 }
 
-static void neutral_values_of_unbuilt_options_are_fine(void **state)
+/* ---- the run ---------------------------------------------------------------------------------------------------- */
+
+static void mask_is_a_word_or_a_window(void **state)
 {
     (void)state;
-    request.mode = 0;
-    request.mask = "causal";
+    static const struct {
+        const char *text;
+        enum mask_kind mask;
+        int64_t window;
+    } good[] = {{"causal", MASK_CAUSAL, 0},
+                {"full", MASK_FULL, 0},
+                {"window:4097", MASK_WINDOW, 4097},
+                {"window:3K", MASK_WINDOW, 3072}};
+    for (size_t i = 0; i < SP_COUNT_OF(good); i++) {
+        request.mask = good[i].text;
+        resolve();
+        assert_int_equal(question.run.mask, good[i].mask);
+        assert_int_equal(question.run.window, good[i].window);
+    }
+    static const char *const bad[] = {"",           "window",          "window:", "window:0", "window:-1",
+                                      "window:1.5", "window:9999999G", "Full",    "causal:3"};
+    for (size_t i = 0; i < SP_COUNT_OF(bad); i++) {
+        request.mask = bad[i];
+        expect_refused(SP_ERROR_USAGE, sp_format(arena,
+                                                 "--mask: expected causal, full or window:N (N keys up to the query's "
+                                                 "own, as window:4096), found \"%s\"",
+                                                 bad[i]));
+    }
+}
+
+static void training_is_full_or_of_a_rank(void **state)
+{
+    (void)state;
     request.train = "full";
-    request.offload = "none";
-    give(&request.ep, 1);
-    give(&request.vpp, 1);
+    resolve();
+    assert_int_equal(question.run.lora_rank, 0);
+    request.train = "lora:24";
+    resolve();
+    assert_int_equal(question.run.lora_rank, 24);
+    static const char *const bad[] = {"", "lora", "lora:", "lora:0", "lora:-4", "lora:4.5", "lora:65537", "qlora:16"};
+    for (size_t i = 0; i < SP_COUNT_OF(bad); i++) {
+        request.train = bad[i];
+        expect_refused(SP_ERROR_USAGE, sp_format(arena,
+                                                 "--train: expected full or lora:R (rank R from 1 to 65536, as "
+                                                 "lora:16), found \"%s\"",
+                                                 bad[i]));
+    }
+}
+
+static void documents_and_tokens_are_taken_over(void **state)
+{
+    (void)state;
+    give(&request.documents, 3001);
+    give(&request.tokens, 15000000000001);
+    resolve();
+    assert_int_equal(question.run.document_tokens, 3001);
+    assert_int_equal(question.run.run_tokens, 15000000000001);
+}
+
+static void offload_is_a_list(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *printed;
+    } good[] = {{"none", "none"},
+                {"optimizer", "optimizer"},
+                {"parameters,activations", "activations,parameters"},
+                {"optimizer,activations,parameters", "activations,optimizer,parameters"}};
+    for (size_t i = 0; i < SP_COUNT_OF(good); i++) {
+        request.offload = good[i].text;
+        resolve();
+        assert_string_equal(layout_offload_text(arena, &question.layout), good[i].printed);
+    }
+    assert_true(question.layout.offloads_activations && question.layout.offloads_optimizer &&
+                question.layout.offloads_parameters);
+    static const char *const bad[] = {
+        "", ",", "all", "optimizer,", ",optimizer", "optimizer,optimizer", "none,optimizer", "optimizer, activations"};
+    for (size_t i = 0; i < SP_COUNT_OF(bad); i++) {
+        request.offload = bad[i];
+        expect_refused(SP_ERROR_USAGE, sp_format(arena,
+                                                 "--offload: expected none, or a list of activations, optimizer and "
+                                                 "parameters once each, as \"activations,optimizer\", found \"%s\"",
+                                                 bad[i]));
+    }
+}
+
+/* ---- precision -------------------------------------------------------------------------------------------------- */
+
+/* What is stored follows --precision: bf16 beside fp8 operands; float32 needs no copy of itself. */
+static void precision_says_what_is_stored(void **state)
+{
+    (void)state;
+    static const struct {
+        enum dtype precision, parameters, megatron_gradients, deepspeed_gradients;
+        bool has_master_weights;
+    } cases[] = {
+        {DTYPE_BF16, DTYPE_BF16, DTYPE_FP32, DTYPE_BF16, true},
+        {DTYPE_FP8, DTYPE_BF16, DTYPE_FP32, DTYPE_BF16, true},
+        {DTYPE_FP16, DTYPE_FP16, DTYPE_FP32, DTYPE_FP16, true},
+        {DTYPE_FP32, DTYPE_FP32, DTYPE_FP32, DTYPE_FP32, false},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(cases); i++) {
+        request.precision = (int)cases[i].precision;
+        request.framework = FRAMEWORK_MEGATRON;
+        resolve_legal();
+        assert_int_equal(question.run.parameter_dtype, cases[i].parameters);
+        assert_int_equal(question.run.gradient_dtype, cases[i].megatron_gradients);
+        assert_int_equal(question.run.moment_dtype, DTYPE_FP32);
+        assert_int_equal(question.run.has_master_weights, cases[i].has_master_weights);
+        expect_assumed("parameters fp32", cases[i].parameters == DTYPE_FP32);
+        expect_assumed("fp8 GEMM curve (derived)", cases[i].precision == DTYPE_FP8);
+        request.framework = FRAMEWORK_DEEPSPEED;
+        resolve_legal();
+        assert_int_equal(question.run.gradient_dtype, cases[i].deepspeed_gradients);
+    }
+    set("run.master_weights=true");
     resolve_legal();
+    assert_true(question.run.has_master_weights);
+}
+
+static void fp8_needs_a_table(void **state)
+{
+    (void)state;
+    request.precision = DTYPE_FP8;
+    resolve_legal();
+    request.hardware = "dgx-a100";
+    struct sp_error err = {0};
+    assert_false(question_resolve(&request, arena, &question, &err));
+    assert_int_equal(err.kind, SP_ERROR_USAGE);
+    assert_string_equal(err.rule, "precision");
+    assert_error_contains(&err, "precision fp8: a100-sxm-80 has no table of fp8 products; GPUs with one: ");
+    assert_error_contains(&err, "h100-sxm, h200-sxm");
+}
+
+/* ---- schedules -------------------------------------------------------------------------------------------------- */
+
+static void schedule_follows_the_chunks(void **state)
+{
+    (void)state;
+    give(&request.pp, 4);
+    static const struct {
+        int64_t vpp; /* 0: not given */
+        int schedule;
+        enum schedule_id expected;
+        int64_t expected_vpp;
+    } cases[] = {
+        {0, -1, SCHEDULE_1F1B, 1},
+        {1, -1, SCHEDULE_1F1B, 1},
+        {2, -1, SCHEDULE_INTERLEAVED, 2},
+        {4, SCHEDULE_INTERLEAVED, SCHEDULE_INTERLEAVED, 4},
+        {0, SCHEDULE_GPIPE, SCHEDULE_GPIPE, 1},
+        {0, SCHEDULE_ZB_H1, SCHEDULE_ZB_H1, 1},
+        {0, SCHEDULE_ZBV, SCHEDULE_ZBV, 2},
+        {1, SCHEDULE_ZBV, SCHEDULE_ZBV, 2},
+        {2, SCHEDULE_ZBV, SCHEDULE_ZBV, 2},
+        {0, SCHEDULE_DUALPIPE, SCHEDULE_DUALPIPE, 1},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(cases); i++) {
+        request.vpp = (struct sp_option_count){cases[i].vpp > 0, cases[i].vpp};
+        request.schedule = cases[i].schedule;
+        resolve_legal();
+        assert_int_equal(question.layout.schedule, cases[i].expected);
+        assert_int_equal(question.layout.vpp, cases[i].expected_vpp);
+    }
+}
+
+/* 16 Mi tokens of 3 Mi are six sequences; pp 4 x dp 2: eight for 1f1b, by pp for interleaved, twice pp for dualpipe. */
+static void default_batch_fits_the_schedule(void **state)
+{
+    (void)state;
+    give(&request.pp, 4);
+    give(&request.seq, (int64_t)3 << 20);
+    resolve_legal();
+    assert_int_equal(question.run.global_batch, 8);
+    request.schedule = SCHEDULE_DUALPIPE;
+    resolve_legal();
+    assert_int_equal(question.run.global_batch, 16);
+    /* 16 Mi / 640 Ki = 25.6: 26 sequences, 13 micro-batches, 14 or 16 of them */
+    give(&request.seq, (int64_t)640 << 10);
+    resolve_legal();
+    assert_int_equal(question.run.global_batch, 28);
+    request.schedule = -1;
+    give(&request.vpp, 2);
+    resolve_legal();
+    assert_int_equal(question.run.global_batch, 32);
+}
+
+/* torch spreads what does not divide by pp x vpp: 36 layers over 4 x 2. */
+static void torch_spreads_over_chunks_too(void **state)
+{
+    (void)state;
+    request.model = "qwen3-8b";
+    request.framework = FRAMEWORK_TORCH;
+    give(&request.pp, 4);
+    resolve_legal();
+    assert_int_equal(question.layout.pp_layers, PP_LAYERS_EVEN);
+    give(&request.vpp, 2);
+    resolve_legal();
+    assert_int_equal(question.layout.pp_layers, PP_LAYERS_AUTO);
+}
+
+static void experts_have_their_degrees(void **state)
+{
+    (void)state;
+    request.model = "qwen3-235b-a22b";
+    give(&request.gpus, 96);
+    give(&request.tp, 4);
+    give(&request.ep, 16);
+    give(&request.etp, 3);
+    resolve_legal();
+    assert_int_equal(question.layout.ep, 16);
+    assert_int_equal(question.layout.etp, 3);
+    assert_int_equal(question.layout.dp, 24);
+    assert_int_equal(question.model.n_experts, 128);
 }
 
 /* ---- assumed ---------------------------------------------------------------------------------------------------- */
@@ -639,7 +866,8 @@ static void defaulted_inputs_are_named(void **state)
         expect_assumed(expected[i], true);
     }
     for (size_t i = 0; i < question.assumed.count; i++) {
-        assert_null(strstr(question.assumed.items[i], "network.")); /* one node uses none */
+        assert_null(strstr(question.assumed.items[i], "network."));       /* one node uses none */
+        assert_null(strstr(question.assumed.items[i], "launch_latency")); /* no equation uses it */
     }
     request.recompute = "none";
     request.global_batch = "8";
@@ -648,6 +876,7 @@ static void defaulted_inputs_are_named(void **state)
     set("run.gradient_dtype=fp32");
     set("run.moment_dtype=fp32");
     set("run.loss=fused");
+    set("gpu.communication_sms=31");
     set("framework.host_tail=1ms");
     set("gpu.gemm.sustained_factor=1");
     resolve_legal();
@@ -670,6 +899,45 @@ static void network_figures_count_beyond_a_domain(void **state)
     question.assumed.count = 0;
     assumed_figures(&question);
     expect_assumed("network.latency (assumed)", false);
+}
+
+/* A figure is named only where it counts: rings, an offloaded optimizer, several GPUs, a power limit below the curves'. */
+static void figures_are_named_where_they_count(void **state)
+{
+    (void)state;
+    static const char ring[] = "framework.step_host_forward (assumed)";
+    static const char offload[] = "framework.offload_overhead (fitted)";
+    static const char power[] = "gpu.power_exponent (fitted)";
+    give(&request.sp, 8);
+    request.method = METHOD_ZIGZAG;
+    request.framework = FRAMEWORK_RING_FLASH_ATTN;
+    resolve_legal();
+    expect_assumed(ring, true);
+    expect_assumed(power, false);
+    request.method = METHOD_ALLGATHER;
+    resolve_legal();
+    expect_assumed(ring, false);
+    request.method = METHOD_ULYSSES;
+    request.framework = FRAMEWORK_DEEPSPEED;
+    resolve_legal();
+    expect_assumed(offload, false);
+    request.offload = "optimizer";
+    set("gpu.power_limit=500W");
+    resolve_legal();
+    expect_assumed(offload, true);
+    expect_assumed(power, true);
+    request.hardware = "dgx-b200";
+    resolve_legal();
+    expect_assumed("gpu.communication_sms (assumed)", true);
+    request.sp.is_given = false;
+    request.method = METHOD_ZIGZAG; /* over one rank: no ring */
+    request.framework = FRAMEWORK_RING_FLASH_ATTN;
+    request.offload = NULL;
+    give(&request.gpus, 1);
+    resolve_legal();
+    expect_assumed("gpu.communication_sms (assumed)", false);
+    expect_assumed(ring, false);
+    expect_assumed(offload, false);
 }
 
 /* ---- --layout --------------------------------------------------------------------------------------------------- */
@@ -738,6 +1006,131 @@ static void layout_of_an_answer_is_taken(void **state)
                         "\"layout\" (take one of its rows or plans)");
     assert_false(merge("{\"layout\": {\"tpp\": 1}}", &merged, &err));
     assert_string_equal(err.text, "best.json: $.layout: unknown key \"tpp\" (did you mean \"tp\"?)");
+}
+
+/* The question of an answer, with what it assumed: read back alone it is the same question. */
+static const char *answer_text(void)
+{
+    return sp_format(arena,
+                     "{\"schema\": \"seqplan.estimate/1\", \"model\": \"qwen3-8b\", \"hardware\": \"dgx-h200\", "
+                     "\"network\": \"ib-xdr\", \"gpus\": 120, \"seq\": 24576, \"global_batch\": 690, \"mask\": "
+                     "\"window:512\", \"documents\": 2048, \"train\": \"lora:9\", \"fits\": true, \"layout\": %s, "
+                     "\"assumed\": [\"recompute block\", \"global batch 690\", \"zero 2\", \"moments fp32\", 7]}",
+                     layout_text);
+}
+
+static void answer_is_a_question_of_its_own(void **state)
+{
+    (void)state;
+    char *folder = temp_folder_open();
+    const char *text = answer_text();
+    request_init(&request, arena);
+    request.layout_file = temp_file(arena, folder, "answer.json", text, strlen(text));
+    request.attention = "fa2"; /* no fa3 on H200 */
+    set("model.num_hidden_layers=32");
+    resolve_legal();
+    assert_string_equal(question.model.name, "qwen3-8b");
+    assert_string_equal(question.hardware.name, "dgx-h200");
+    assert_string_equal(question.hardware.network.name, "ib-xdr");
+    assert_int_equal(question.run.gpus, 120);
+    assert_int_equal(question.run.seq, 24576);
+    assert_int_equal(question.run.global_batch, 690);
+    assert_int_equal(question.run.mask, MASK_WINDOW);
+    assert_int_equal(question.run.window, 512);
+    assert_int_equal(question.run.document_tokens, 2048);
+    assert_int_equal(question.run.lora_rank, 9);
+    assert_int_equal(question.layout.dp, 5);
+    /* What it had assumed is still assumed, and nothing that it had been told. */
+    expect_assumed("recompute block", true);
+    expect_assumed("global batch 690", true);
+    expect_assumed("zero 2", true);
+    expect_assumed("moments fp32", true);
+    expect_assumed("loss chunked", false);
+    expect_assumed("gradients fp32", true); /* the answer does not say: a default */
+    request.recompute = "block:4";
+    request.zero = 2;
+    set("run.moment_dtype=fp32");
+    resolve();
+    expect_assumed("recompute block", false);
+    expect_assumed("zero 2", false);
+    expect_assumed("moments fp32", false);
+    expect_assumed("global batch 690", true);
+    temp_folder_close(folder);
+}
+
+static void options_win_over_the_answer(void **state)
+{
+    (void)state;
+    struct request merged;
+    struct sp_error err;
+    assert_true(merge(answer_text(), &merged, &err)); /* model, hardware, gpus 8 and seq are given */
+    assert_string_equal(merged.model, "llama-3.1-8b");
+    assert_string_equal(merged.hardware, "dgx-h100");
+    assert_null(merged.network); /* of other hardware */
+    assert_int_equal(merged.gpus.value, 8);
+    assert_int_equal(merged.seq.value, 8192);
+    assert_false(merged.dp.is_given); /* of another cluster */
+    assert_null(merged.global_batch); /* worked out for another sequence */
+    request_init(&request, arena);
+    give(&request.nodes, 30);
+    request.hardware = "dgx-h100";
+    request.global_batch = "720";
+    request.mask = "full";
+    assert_true(merge(answer_text(), &merged, &err));
+    assert_false(merged.gpus.is_given);
+    assert_false(merged.dp.is_given);
+    assert_string_equal(merged.global_batch, "720");
+    assert_string_equal(merged.mask, "full");
+    assert_false(sp_texts_has(&merged.assumed, "global batch 690"));
+    assert_true(sp_texts_has(&merged.assumed, "zero 2"));
+    /* A batch that was asked for stays, whatever changes. */
+    request.global_batch = NULL;
+    const char *asked = "{\"global_batch\": 690, \"network\": null, \"layout\": {\"tp\": 2}}";
+    assert_true(merge(asked, &merged, &err));
+    assert_string_equal(merged.global_batch, "690");
+    assert_null(merged.network);
+}
+
+static void bad_answers_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *error;
+    } bad[] = {
+        {"{\"layout\": {}, \"model\": 7}", "best.json: $.model: expected a string, found 7"},
+        {"{\"layout\": {}, \"gpus\": \"8\"}", "best.json: $.gpus: expected a whole number, found \"8\""},
+        {"{\"layout\": {}, \"seq\": 0}", "best.json: $.seq: expected a whole number from 1 on, found 0"},
+        {"{\"layout\": {}, \"global_batch\": 1.5}",
+         "best.json: $.global_batch: expected a whole number from 1 on, found 1.5"},
+        {"{\"layout\": {}, \"assumed\": {}}", "best.json: $.assumed: expected an array, found an object"},
+        {"{\"layout\": {\"offload\": [\"all\"]}}",
+         "best.json: $.layout.offload: expected none, or a list of activations, optimizer and parameters once each, as "
+         "\"activations,optimizer\", found \"all\""},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(bad); i++) {
+        struct request merged;
+        struct sp_error err;
+        assert_false(merge(bad[i].text, &merged, &err));
+        assert_int_equal(err.kind, SP_ERROR_INPUT);
+        assert_string_equal(err.text, bad[i].error);
+    }
+}
+
+/* As printed and as a list. */
+static void offload_of_a_file_takes_two_forms(void **state)
+{
+    (void)state;
+    static const char *const forms[][2] = {{"\"activations,optimizer\"", "activations,optimizer"},
+                                           {"\"none\"", "none"},
+                                           {"[]", "none"},
+                                           {"[\"parameters\", \"optimizer\"]", "parameters,optimizer"}};
+    for (size_t i = 0; i < SP_COUNT_OF(forms); i++) {
+        struct request merged;
+        struct sp_error err;
+        assert_true(merge(sp_format(arena, "{\"offload\": %s}", forms[i][0]), &merged, &err));
+        assert_string_equal(merged.offload, forms[i][1]);
+    }
 }
 
 static void options_win_over_the_layout_file(void **state)
@@ -846,6 +1239,7 @@ int main(void)
         TEST(defaults_follow_the_degrees),
         TEST(hybrid_methods_split_sp_within_a_node),
         TEST(loss_and_kernels_follow_the_framework),
+        TEST(plain_loss_is_the_framework_s_own),
         TEST(torch_spreads_a_remainder_unasked),
         TEST(options_win_over_defaults),
         TEST(nodes_and_gpus_agree),
@@ -865,12 +1259,26 @@ int main(void)
         TEST(last_setting_of_a_path_counts),
         TEST(framework_setting_moves_the_run),
         TEST(bad_settings_name_their_path),
-        TEST(unbuilt_options_are_refused_together),
-        TEST(neutral_values_of_unbuilt_options_are_fine),
+        TEST(prefill_is_refused),
+        TEST(mask_is_a_word_or_a_window),
+        TEST(training_is_full_or_of_a_rank),
+        TEST(documents_and_tokens_are_taken_over),
+        TEST(offload_is_a_list),
+        TEST(precision_says_what_is_stored),
+        TEST(fp8_needs_a_table),
+        TEST(schedule_follows_the_chunks),
+        TEST(default_batch_fits_the_schedule),
+        TEST(torch_spreads_over_chunks_too),
+        TEST(experts_have_their_degrees),
+        TEST(figures_are_named_where_they_count),
         TEST(defaulted_inputs_are_named),
         TEST(network_figures_count_beyond_a_domain),
         TEST(layout_file_is_read_back),
         TEST(layout_of_an_answer_is_taken),
+        TEST(answer_is_a_question_of_its_own),
+        TEST(options_win_over_the_answer),
+        TEST(bad_answers_are_refused_with_their_place),
+        TEST(offload_of_a_file_takes_two_forms),
         TEST(options_win_over_the_layout_file),
         TEST(derived_members_follow_a_changed_parent),
         TEST(pp_layers_of_a_file_takes_three_forms),
