@@ -47,8 +47,11 @@ static double curve_time(const struct time_curve *curve, double bytes)
 }
 
 /* Time inside one domain over `ranks`: between measured rank counts log-log in ranks, beyond them the nearest. */
-static double intra_time(const struct hardware_spec *hardware, enum collective operation, double ranks, double bytes)
+static double intra_time(const struct hardware_spec *hardware, enum collective operation, double ranks,
+                         double buffer_bytes)
 {
+    /* links faster than the measured ones: as fewer bytes over those */
+    double bytes = buffer_bytes * hardware->intra.curve_bandwidth / hardware->intra.bandwidth.value;
     const struct collective_line *below = NULL;
     const struct collective_line *above = NULL;
     for (int i = 0; i < hardware->intra.n_lines; i++) {
@@ -63,7 +66,7 @@ static double intra_time(const struct hardware_spec *hardware, enum collective o
         }
     }
     if (below == NULL && above == NULL) { /* nothing measured: the link's own figures */
-        double sent = collective_sent_bytes(operation, (int64_t)ranks, bytes);
+        double sent = collective_sent_bytes(operation, (int64_t)ranks, buffer_bytes);
         return hardware->intra.latency.value * (ranks - 1) + sent / hardware->intra.bandwidth.value;
     }
     if (below == NULL || above == NULL) {
@@ -82,8 +85,8 @@ double network_bytes_per_s_per_gpu(const struct hardware_spec *hardware)
 
 /* Ring over every rank of the group: it enters and leaves each node once, over all rails that the group's GPUs own, and
  * inside a node at the measured pace of as many ranks. NCCL counts a step between nodes once per node (tuning.cc). */
-static double flat_ring_time(const struct hardware_spec *hardware, const struct group_placement *group, enum collective operation,
-                             double bytes)
+static double flat_ring_time(const struct hardware_spec *hardware, const struct group_placement *group,
+                             enum collective operation, double bytes)
 {
     double n = (double)group->size;
     double per_node = (double)group->ranks_per_node;
@@ -98,12 +101,14 @@ static double flat_ring_time(const struct hardware_spec *hardware, const struct 
     }
     double rounds = operation == COLLECTIVE_ALL_REDUCE ? 2 : 1;
     double between = (double)group->nodes - 1;
-    double latency = rounds * (between * hardware->network.latency.value + (n - 1 - between) * hardware->intra.latency.value);
+    double latency =
+        rounds * (between * hardware->network.latency.value + (n - 1 - between) * hardware->intra.latency.value);
     return fmax(network_s, intra_s) + latency;
 }
 
 /* Reduce-scatter inside the node, all-reduce of each rank's share over its own NIC, all-gather inside the node. */
-static double hierarchical_all_reduce_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes)
+static double hierarchical_all_reduce_time(const struct hardware_spec *hardware, const struct group_placement *group,
+                                           double bytes)
 {
     double per_node = (double)group->ranks_per_node;
     double inside = intra_time(hardware, COLLECTIVE_REDUCE_SCATTER, per_node, bytes) +
@@ -121,14 +126,15 @@ static double all_to_all_time(const struct hardware_spec *hardware, const struct
     double away = bytes * (n - per_node) / n;
     double rate = network_bytes_per_s_per_gpu(hardware) * hardware->network.all_to_all_efficiency.value;
     double network_s = away / rate + hardware->network.latency.value;
-    double intra_s = group->ranks_per_node > 1 ? intra_time(hardware, COLLECTIVE_ALL_TO_ALL, per_node, bytes * per_node / n) : 0;
+    double intra_s =
+        group->ranks_per_node > 1 ? intra_time(hardware, COLLECTIVE_ALL_TO_ALL, per_node, bytes * per_node / n) : 0;
     return fmax(network_s, intra_s);
 }
 
 /* --network ideal: a link of the network's rate for every pair of GPUs, shared by no two flows, so every collective is
  * one direct exchange of its parts. */
-static double ideal_time(const struct hardware_spec *hardware, const struct group_placement *group, enum collective operation,
-                         double bytes)
+static double ideal_time(const struct hardware_spec *hardware, const struct group_placement *group,
+                         enum collective operation, double bytes)
 {
     double n = (double)group->size;
     double rounds = operation == COLLECTIVE_ALL_REDUCE ? 2 : 1;
@@ -142,8 +148,8 @@ static double ideal_time(const struct hardware_spec *hardware, const struct grou
     return fmax(network_s, intra_s);
 }
 
-double collective_time(const struct hardware_spec *hardware, const struct group_placement *group, enum collective operation,
-                       double bytes)
+double collective_time(const struct hardware_spec *hardware, const struct group_placement *group,
+                       enum collective operation, double bytes)
 {
     if (group->size <= 1 || bytes <= 0) {
         return 0;

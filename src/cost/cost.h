@@ -18,6 +18,14 @@ enum token_order {
     ORDER_STRIPED     /* tokens r, r+P, r+2P, ... */
 };
 
+struct token_layout {
+    enum token_order order;
+    int64_t ranks;
+    double rows;   /* tokens of one sequence (or document) on a rank */
+    bool is_full;  /* no causal mask */
+    double window; /* each query sees this many keys up to its own; 0: all. Only where the whole sequence is at hand */
+};
+
 /* One attention kernel call: rows of queries against rows of keys. `pairs` is the number of (query, key) pairs that the
  * mask lets through, which is what the FLOP count is made of. */
 struct attention_block {
@@ -27,11 +35,16 @@ struct attention_block {
     bool is_causal; /* square with the diagonal inside; else every pair is computed */
 };
 
-/* The block that rank `rank` of `ranks` computes at ring step `step` (its key-value come from rank - step), with `rows`
- * tokens a rank and a causal mask (eq. 10-12). pairs = 0: the step is skipped. */
-struct attention_block ring_block(enum token_order order, int64_t ranks, int64_t rank, int64_t step, double rows);
-/* Pairs of rank `rank` summed over all steps (eq. 13). */
-double causal_pairs(enum token_order order, int64_t ranks, int64_t rank, double rows);
+/* The block that rank `rank` computes at ring step `step` (its key-value come from rank - step) (eq. 10-12). pairs = 0:
+ * the step is skipped. No window. */
+struct attention_block ring_block(const struct token_layout *layout, int64_t rank, int64_t step);
+/* All that a rank computes when the keys of the whole sequence are at hand, as one block (eq. 13, 14). With a window
+ * every rank has the mean: only the first `window` queries see less. */
+struct attention_block rank_block(const struct token_layout *layout, int64_t rank);
+/* The whole sequence of rows x ranks tokens on one rank. */
+struct attention_block whole_block(const struct token_layout *layout);
+/* Pairs of the whole sequence over the ranks. */
+double mean_pairs(const struct token_layout *layout);
 
 /* ---- kernels (kernel_time.c) ------------------------------------------------------------------------------------ */
 
@@ -39,34 +52,38 @@ struct attention_call {
     const struct attention_curve *curve;
     struct attention_block block;
     double batch;
-    double heads;    /* query heads computed here */
+    double heads; /* query heads computed here */
     double kv_heads;
-    double head_dim;
+    double head_dim;       /* of queries and keys */
+    double value_head_dim; /* of values and the output */
+    double element_bytes;  /* of q, k, v, o: 2 in bf16 */
     bool is_backward;
 };
 
-/* 4 B H d pairs forward, 10 B H d pairs backward (eq. 20). */
+/* 2 B H (d + dv) pairs forward, 2 B H (3 d + 2 dv) pairs backward: 4 and 10 B H d when both are equal (eq. 20). */
 double attention_flop(const struct attention_call *call);
 /* FLOP / rate(kernel, pass, mask, head_dim, heads, length), never under one kernel latency. The length of a block is the
  * side of the square with as many pairs (eq. 21). */
 double attention_time(const struct gpu_spec *gpu, const struct attention_call *call);
 /* q, k, v in, o out (backward: also dO in, dq, dk, dv out); keys and values are read again for every wave of query tiles
- * once they outgrow the L2 (eq. 22). bytes of bf16. */
+ * once they outgrow the L2 (eq. 22). */
 double attention_hbm_bytes(const struct gpu_spec *gpu, const struct attention_call *call);
 /* Distance of a call from what the curve was measured on: true when head_dim has no line of its own. */
 bool attention_is_extrapolated(const struct attention_curve *curve, double head_dim);
 
-struct gemm_call { /* C[m, n] = A[m, k] B[k, n], bf16 in */
+struct gemm_call { /* C[m, n] = A[m, k] B[k, n] */
     enum pass pass;
+    enum dtype precision; /* of A and B */
     double m, n, k;
+    double groups;       /* equal products in one call (experts); 0 and 1: one */
     double output_bytes; /* per element written (and read again when accumulating): 2, or 8 for fp32 accumulation */
 };
-double gemm_flop(const struct gemm_call *call); /* 2 m n k */
+double gemm_flop(const struct gemm_call *call); /* 2 m n k groups */
 double gemm_hbm_bytes(const struct gemm_call *call);
 /* max(FLOP / (min(rate(k), sustained ceiling) x wave efficiency), bytes / bandwidth, kernel latency) (eq. 23-25). */
 double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call);
 /* Share of the tensor cores that whole waves of output tiles keep busy (eq. 24). */
-double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n);
+double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n, double groups);
 
 /* bytes / element-wise bandwidth + kernels x kernel latency (eq. 26). */
 double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels);
@@ -76,8 +93,8 @@ double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels
 /* Time of a collective over one group of the placement; `bytes` as enum collective defines it. Inside a domain from the
  * measured table of (operation, ranks, bytes); across nodes from the algorithm's steps (eq. 30-35). A group of one
  * takes no time. */
-double collective_time(const struct hardware_spec *hardware, const struct group_placement *group, enum collective operation,
-                       double bytes);
+double collective_time(const struct hardware_spec *hardware, const struct group_placement *group,
+                       enum collective operation, double bytes);
 /* One ring or pipeline hop: every rank sends `bytes` to its neighbour and receives as many. The slowest hop of the ring
  * decides: across nodes it is one GPU's own share of the NICs (eq. 36). */
 double hop_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes);

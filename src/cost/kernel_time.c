@@ -1,11 +1,9 @@
-/* Time and HBM traffic of one kernel (docs/model.md, eq. 20-26). */
+/* Time and HBM traffic of one kernel (docs/model.md, eq. 20-27). */
 #include "cost/cost.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* Bytes of the activations that the kernels here read and write. */
-static const double BF16_BYTES = 2;
 /* Query rows of one block of an attention kernel: FlashAttention-2 and -3 and cuDNN all work on tiles of 128 rows at
  * head dimension 128 (FlashAttention-3, arXiv 2407.08608, section 3). */
 static const double ATTENTION_TILE_ROWS = 128;
@@ -14,14 +12,17 @@ static const double ATTENTION_TILE_ROWS = 128;
 
 double attention_flop(const struct attention_call *call)
 {
-    /* two matrix products forward, five backward, 2 FLOP each */
-    double products = call->is_backward ? 5 : 2;
-    return 2 * products * call->batch * call->heads * call->head_dim * call->block.pairs;
+    /* forward Q K^T and P V; backward Q K^T again, dP, dV, dQ and dK: three of the five contract or produce d, two dv */
+    double d = call->head_dim;
+    double dv = call->value_head_dim;
+    double width = call->is_backward ? 3 * d + 2 * dv : d + dv;
+    return 2 * width * call->batch * call->heads * call->block.pairs;
 }
 
-/* Rate of one line at a length: linear in log length between points, constant beyond the last; below the first the time
+/* Rate of one line at a length: log-log between points (so that time grows with length where it does from point to
+ * point), constant beyond the last; below the first the time
  * tends to a constant, so the slope of the first two points goes on, at most quadratic. */
-static double line_rate(const struct attention_line *line, double log_length)
+static double burst_rate(const struct attention_line *line, double log_length)
 {
     const double *x = line->log_sequence;
     const double *y = line->flop_per_s;
@@ -39,12 +40,35 @@ static double line_rate(const struct attention_line *line, double log_length)
         i++;
     }
     double t = (log_length - x[i - 1]) / (x[i] - x[i - 1]);
-    return y[i - 1] + t * (y[i] - y[i - 1]);
+    return y[i - 1] * pow(y[i] / y[i - 1], t);
+}
+
+/* Of the curves' rates: what a power limit below their own leaves, and a peak other than the file's (eq. 27). */
+static double rate_share(const struct gpu_spec *gpu)
+{
+    double ratio = gpu->power_limit.value / gpu->curve_power_limit.value;
+    double power = ratio < 1 ? pow(ratio, gpu->power_exponent.value) : 1;
+    return power * gpu->peak_bf16.value / gpu->curve_peak_bf16;
+}
+
+/* Bandwidth of element-wise kernels, in the measured proportion to the memory's. */
+static double elementwise_rate(const struct gpu_spec *gpu)
+{
+    return gpu->elementwise_bandwidth.value * gpu->hbm_bandwidth.value / gpu->curve_hbm_bandwidth;
+}
+
+/* Short calls run at boost clock when timed alone; inside a step the chip is at its power limit, and no call is faster
+ * than long ones are. */
+static double line_rate(const struct attention_line *line, double log_length)
+{
+    double rate = burst_rate(line, log_length);
+    return line->ceiling > 0 ? fmin(rate, line->ceiling) : rate;
 }
 
 static bool line_matches(const struct attention_line *line, const struct attention_call *call, int64_t head_dim)
 {
-    return line->is_backward == call->is_backward && line->is_causal == call->block.is_causal && line->head_dim == head_dim;
+    return line->is_backward == call->is_backward && line->is_causal == call->block.is_causal &&
+           line->head_dim == head_dim;
 }
 
 /* The measured head dimension closest to the call's, in ratio. */
@@ -93,7 +117,7 @@ static double curve_rate(const struct attention_call *call, double length, doubl
         return rate;
     }
     double t = log(heads / (double)below->heads) / log((double)above->heads / (double)below->heads);
-    return rate + t * (line_rate(above, log(length)) - rate);
+    return rate * pow(line_rate(above, log(length)) / rate, t);
 }
 
 double attention_time(const struct gpu_spec *gpu, const struct attention_call *call)
@@ -103,58 +127,77 @@ double attention_time(const struct gpu_spec *gpu, const struct attention_call *c
         return 0;
     }
     double length = sqrt(call->block.is_causal ? 2 * pairs : pairs);
-    double rate = curve_rate(call, length, call->batch * call->heads);
+    double rate = curve_rate(call, length, call->batch * call->heads) * rate_share(gpu);
+    if (call->element_bytes > 2) { /* float32: no curve is measured, the bf16 one scaled by the peaks stands in */
+        rate *= gpu->peak_fp32.value / gpu->peak_bf16.value;
+    }
     return fmax(attention_flop(call) / rate, gpu->kernel_latency.value);
+}
+
+/* Times that the keys and values of a head are read from memory: once for every wave of query tiles, for the share of
+ * the pairs that the mask lets through; once in all while they stay in the L2. */
+static double key_reads(const struct gpu_spec *gpu, const struct attention_call *call)
+{
+    const struct attention_block *block = &call->block;
+    double tiles_per_head = ceil(block->query_rows / ATTENTION_TILE_ROWS);
+    double heads = call->heads * call->batch;
+    double heads_per_wave = fmin(fmax(gpu->sm_count.value / tiles_per_head, 1), heads);
+    double one_head = call->element_bytes * block->key_rows * (call->head_dim + call->value_head_dim);
+    if (one_head * heads_per_wave <= gpu->l2_capacity.value) {
+        return call->kv_heads / call->heads;
+    }
+    double waves = fmax(tiles_per_head * heads_per_wave / gpu->sm_count.value, 1);
+    double visible = block->pairs / (block->query_rows * block->key_rows);
+    return fmax(waves * visible, call->kv_heads / call->heads);
 }
 
 double attention_hbm_bytes(const struct gpu_spec *gpu, const struct attention_call *call)
 {
     const struct attention_block *block = &call->block;
-    double query = BF16_BYTES * call->batch * block->query_rows * call->heads * call->head_dim;
-    double key_value = 2 * BF16_BYTES * call->batch * block->key_rows * call->kv_heads * call->head_dim;
-    /* One wave: as many query tiles as SMs. The tiles of a wave that belong to one head share its keys and values through
-     * the L2; what does not stay there is read again by the next wave, for the share of the pairs that the mask lets
-     * through. */
-    double tiles_per_head = ceil(block->query_rows / ATTENTION_TILE_ROWS);
-    double heads = call->heads * call->batch;
-    double heads_per_wave = fmin(fmax(gpu->sm_count.value / tiles_per_head, 1), heads);
-    double one_head = 2 * BF16_BYTES * block->key_rows * call->head_dim;
-    double reads = key_value;
-    if (one_head * heads_per_wave > gpu->l2_capacity.value) {
-        double waves_per_head = fmax(tiles_per_head * heads_per_wave / gpu->sm_count.value, 1);
-        double visible = block->pairs / (block->query_rows * block->key_rows);
-        reads = fmax(heads * one_head * waves_per_head * visible, key_value);
-    }
-    /* forward: q, o and k, v. backward: q, o, dO, dq (twice, accumulated), k, v, dk, dv. */
-    return call->is_backward ? 5 * query + reads + key_value : 2 * query + reads;
+    double rows = call->element_bytes * call->batch * block->query_rows * call->heads;
+    double q = rows * call->head_dim;
+    double o = rows * call->value_head_dim;
+    double head_keys = call->element_bytes * call->batch * block->key_rows * (call->head_dim + call->value_head_dim);
+    double reads = head_keys * call->heads * key_reads(gpu, call);
+    /* forward: q in, o out; backward: q, o, dO in, dq accumulated (in and out), dk and dv out */
+    return call->is_backward ? 3 * q + 2 * o + reads + head_keys * call->kv_heads : q + o + reads;
 }
 
 /* ---- GEMM ------------------------------------------------------------------------------------------------------- */
 
 double gemm_flop(const struct gemm_call *call)
 {
-    return 2 * call->m * call->n * call->k;
+    return 2 * call->m * call->n * call->k * fmax(call->groups, 1);
 }
 
 double gemm_hbm_bytes(const struct gemm_call *call)
 {
-    return BF16_BYTES * (call->m * call->k + call->k * call->n) + call->output_bytes * call->m * call->n;
+    double input_bytes = call->precision == DTYPE_FP8 ? 1 : call->precision == DTYPE_FP32 ? 4 : 2;
+    double one = input_bytes * (call->m * call->k + call->k * call->n) + call->output_bytes * call->m * call->n;
+    return one * fmax(call->groups, 1);
 }
 
-static double tile_efficiency(double m, double n, double tile_rows, double tile_columns, double sm_count)
+struct tiling {
+    double m, n, groups;
+    double tile_rows, tile_columns;
+};
+
+static double tile_efficiency(const struct tiling *tiling, double sm_count)
 {
-    double tiles = ceil(m / tile_rows) * ceil(n / tile_columns);
-    double useful = m * n / (tile_rows * tile_columns);
+    double tiles = ceil(tiling->m / tiling->tile_rows) * ceil(tiling->n / tiling->tile_columns) * tiling->groups;
+    double useful = tiling->m * tiling->n / (tiling->tile_rows * tiling->tile_columns) * tiling->groups;
     return useful / (ceil(tiles / sm_count) * sm_count);
 }
 
-double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n)
+double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n, double groups)
 {
     double rows = (double)gpu->gemm.tile_rows;
     double columns = (double)gpu->gemm.tile_columns;
     double sm_count = gpu->sm_count.value;
     /* the library picks the narrower tile where it fills the last wave better */
-    return fmax(tile_efficiency(m, n, rows, columns, sm_count), tile_efficiency(m, n, rows, columns / 2, sm_count));
+    const struct tiling wide = {m, n, fmax(groups, 1), rows, columns};
+    const struct tiling narrow = {m, n, fmax(groups, 1), rows, columns / 2};
+    return fmax(tile_efficiency(&wide, sm_count), tile_efficiency(&narrow, sm_count));
 }
 
 static double gemm_rate(const struct gemm_curve *curve, enum pass pass, double k)
@@ -175,15 +218,27 @@ static double gemm_rate(const struct gemm_curve *curve, enum pass pass, double k
         }
         rate = y[i - 1] + (log_k - x[i - 1]) / (x[i] - x[i - 1]) * (y[i] - y[i - 1]);
     }
-    return fmin(rate, curve->ceiling[pass].value * curve->sustained.value);
+    return fmin(rate, curve->ceiling[pass].value) * curve->sustained.value;
+}
+
+/* The curve of a precision. fp16 runs as bf16 does; fp32 products run on the ordinary cores, for which nothing is measured:
+ * the bf16 curve scaled by the datasheet peaks stands in. */
+static double precision_rate(const struct gpu_spec *gpu, const struct gemm_call *call)
+{
+    if (call->precision == DTYPE_FP8 && gpu->has_gemm_fp8) {
+        return gemm_rate(&gpu->gemm_fp8, call->pass, call->k);
+    }
+    double rate = gemm_rate(&gpu->gemm, call->pass, call->k);
+    return call->precision == DTYPE_FP32 ? rate * gpu->peak_fp32.value / gpu->peak_bf16.value : rate;
 }
 
 double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call)
 {
     assert(call->m > 0 && call->n > 0 && call->k > 0);
-    double rate = gemm_rate(&gpu->gemm, call->pass, call->k) * gemm_wave_efficiency(gpu, call->m, call->n);
+    double rate =
+        precision_rate(gpu, call) * rate_share(gpu) * gemm_wave_efficiency(gpu, call->m, call->n, call->groups);
     double compute_s = gemm_flop(call) / rate;
-    double memory_s = gemm_hbm_bytes(call) / gpu->elementwise_bandwidth.value;
+    double memory_s = gemm_hbm_bytes(call) / elementwise_rate(gpu);
     return fmax(fmax(compute_s, memory_s), gpu->kernel_latency.value);
 }
 
@@ -191,5 +246,5 @@ double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call)
 
 double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels)
 {
-    return bytes / gpu->elementwise_bandwidth.value + kernels * gpu->kernel_latency.value;
+    return bytes / elementwise_rate(gpu) + kernels * gpu->kernel_latency.value;
 }

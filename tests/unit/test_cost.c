@@ -31,12 +31,13 @@ static void gemm_rates_follow_measured_shapes(void **state)
     };
     for (size_t i = 0; i < SP_COUNT_OF(points); i++) {
         load(arena, points[i].hardware);
-        struct gemm_call call = {.pass = PASS_FORWARD, .m = points[i].m, .n = points[i].n, .k = points[i].k, .output_bytes = 2};
+        struct gemm_call call = {
+            .pass = PASS_FORWARD, .m = points[i].m, .n = points[i].n, .k = points[i].k, .output_bytes = 2};
         double rate = gemm_flop(&call) / gemm_time(&question.hardware.gpu, &call) / 1e12;
         assert_close(rate, points[i].tflop_per_s, points[i].tolerance);
     }
-    assert_close(gemm_wave_efficiency(&question.hardware.gpu, 2048, 8192), 512.0 / (4 * 132), 1e-12);
-    assert_close(gemm_wave_efficiency(&question.hardware.gpu, 129, 131), 129.0 * 131 / (128 * 128) / 132, 1e-12);
+    assert_close(gemm_wave_efficiency(&question.hardware.gpu, 2048, 8192, 1), 512.0 / (4 * 132), 1e-12);
+    assert_close(gemm_wave_efficiency(&question.hardware.gpu, 129, 131, 1), 129.0 * 131 / (128 * 128) / 132, 1e-12);
     sp_arena_close(arena);
 }
 
@@ -52,8 +53,11 @@ static void gemm_respects_memory_and_peak(void **state)
     assert_close(gemm_hbm_bytes(&call), 2 * (37.0 * 24576 + 24576.0 * 8192) + 8.0 * 37 * 8192, 1e-12);
     uint64_t random = 77;
     for (int i = 0; i < 2000; i++) {
-        call = (struct gemm_call){.pass = (enum pass)(i % N_GEMM_PASSES), .m = 1 + (double)(next_random(&random) % 70000),
-                                  .n = 1 + (double)(next_random(&random) % 30000), .k = 1 + (double)(next_random(&random) % 30000), .output_bytes = i % 2 ? 2 : 8};
+        call = (struct gemm_call){.pass = (enum pass)(i % N_GEMM_PASSES),
+                                  .m = 1 + (double)(next_random(&random) % 70000),
+                                  .n = 1 + (double)(next_random(&random) % 30000),
+                                  .k = 1 + (double)(next_random(&random) % 30000),
+                                  .output_bytes = i % 2 ? 2 : 8};
         double time_s = gemm_time(gpu, &call);
         assert_true(time_s >= gemm_hbm_bytes(&call) / gpu->hbm_bandwidth.value);
         assert_true(time_s >= gemm_flop(&call) / gpu->peak_bf16.value);
@@ -63,22 +67,30 @@ static void gemm_respects_memory_and_peak(void **state)
 }
 
 /* FLOPs by hand: B 3, H 5, d 128, causal S 7: 28 pairs; 4 x 3 x 5 x 128 x 28 = 215040; backward 2.5 times. The rate at a
- * measured point is the measured rate: 32 heads, 64K, causal on H200 takes 58.4 ms (601 TFLOP/s) in the data. */
+ * measured point is the measured rate, but not above what long calls sustain: 32 heads, 64K, causal on H200 took 58.4 ms
+ * (602 TFLOP/s); 4 x 32 x 128 x 2^31 pairs at the ceiling of 577 TFLOP/s are 61.0 ms. */
 static void attention_time_is_measured_at_measured_points(void **state)
 {
     (void)state;
     struct sp_arena *arena = sp_arena_open();
     load(arena, "dgx-h200");
-    struct attention_call call = {.curve = gpu_attention_curve(&question.hardware.gpu, "cudnn"), .batch = 3, .heads = 5, .kv_heads = 1,
-                                  .head_dim = 128, .block = {.query_rows = 7, .key_rows = 7, .pairs = 28, .is_causal = true}};
+    struct attention_call call = {.curve = gpu_attention_curve(&question.hardware.gpu, "cudnn"),
+                                  .batch = 3,
+                                  .heads = 5,
+                                  .kv_heads = 1,
+                                  .head_dim = 128,
+                                  .value_head_dim = 128,
+                                  .element_bytes = 2,
+                                  .block = {.query_rows = 7, .key_rows = 7, .pairs = 28, .is_causal = true}};
     assert_close(attention_flop(&call), 215040, 0);
     call.is_backward = true;
     assert_close(attention_flop(&call), 537600, 0);
     call.is_backward = false;
     call.batch = 1;
     call.heads = 32;
-    call.block = ring_block(ORDER_WHOLE, 1, 0, 0, 65536);
-    assert_close(attention_time(&question.hardware.gpu, &call), 0.0585, 0.01);
+    struct token_layout tokens = {.order = ORDER_WHOLE, .ranks = 1, .rows = 65536};
+    call.block = whole_block(&tokens);
+    assert_close(attention_time(&question.hardware.gpu, &call), 0.0609, 0.01);
     call.block.pairs = 0;
     assert_close(attention_time(&question.hardware.gpu, &call), 0, 0);
     sp_arena_close(arena);
@@ -95,12 +107,21 @@ static void attention_time_grows_with_work(void **state)
         for (int variant = 0; variant < 4; variant++) {
             double last = 0;
             for (double rows = 64; rows < 3e6; rows *= 1.1) {
-                struct attention_call call = {.curve = gpu_attention_curve(&question.hardware.gpu, "cudnn"), .batch = 1, .heads = 12, .kv_heads = 4,
-                                              .head_dim = 128, .is_backward = variant >= 2,
-                                              .block = {.query_rows = rows, .key_rows = rows, .is_causal = variant % 2 == 1,
-                                                        .pairs = variant % 2 == 1 ? rows * (rows + 1) / 2 : rows * rows}};
+                struct attention_call call = {
+                    .curve = gpu_attention_curve(&question.hardware.gpu, "cudnn"),
+                    .batch = 1,
+                    .heads = 12,
+                    .kv_heads = 4,
+                    .head_dim = 128,
+                    .value_head_dim = 128,
+                    .element_bytes = 2,
+                    .is_backward = variant >= 2,
+                    .block = {.query_rows = rows,
+                              .key_rows = rows,
+                              .is_causal = variant % 2 == 1,
+                              .pairs = variant % 2 == 1 ? rows * (rows + 1) / 2 : rows * rows}};
                 double now = attention_time(&question.hardware.gpu, &call);
-                if (now < last * 0.999) print_message("%s variant %d rows %g: %g < %g\n", machines[i], variant, rows, now, last);
+                assert_true(now >= last * 0.999);
                 last = now;
             }
         }
@@ -128,7 +149,8 @@ static void collectives_follow_tables_and_links(void **state)
     assert_close(hop_time(hardware, &across, 46e6), 46e6 / nic + hardware->network.latency.value, 1e-12);
     /* all-to-all pools no NICs: three quarters of the buffer leave through one */
     double rate = 50e9 * hardware->network.all_to_all_efficiency.value;
-    assert_close(collective_time(hardware, &across, COLLECTIVE_ALL_TO_ALL, 1e9), 0.75e9 / rate + hardware->network.latency.value, 1e-12);
+    assert_close(collective_time(hardware, &across, COLLECTIVE_ALL_TO_ALL, 1e9),
+                 0.75e9 / rate + hardware->network.latency.value, 1e-12);
     struct group_placement alone = {.size = 1, .stride = 1, .nodes = 1, .ranks_per_node = 1};
     assert_close(collective_time(hardware, &alone, COLLECTIVE_ALL_REDUCE, 1e9), 0, 0);
     assert_close(hop_time(hardware, &alone, 1e9), 0, 0);
