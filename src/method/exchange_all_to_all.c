@@ -12,14 +12,15 @@ struct tensors { /* bytes on a rank before the exchange */
 static struct tensors tensors_of(const struct attention_problem *problem)
 {
     double q = problem_query_bytes(problem);
-    double half = problem_kv_bytes(problem) / 2;
-    return (struct tensors){q, half, half, q};
+    double per_kv_dim = problem_kv_bytes(problem) / (problem->head_dim + problem->value_head_dim);
+    return (struct tensors){q, per_kv_dim * problem->head_dim, per_kv_dim * problem->value_head_dim,
+                            problem_output_bytes(problem)};
 }
 
 static struct attention_call whole_call(const struct attention_problem *problem, bool is_backward)
 {
-    double sequence = problem->rows * (double)problem->ranks;
-    struct attention_call call = problem_call(problem, ring_block(ORDER_WHOLE, 1, 0, 0, sequence), is_backward);
+    struct token_layout tokens = problem_tokens(problem);
+    struct attention_call call = problem_call(problem, whole_block(&tokens), is_backward);
     call.heads /= (double)problem->ranks;
     call.kv_heads /= (double)problem->ranks;
     return call;
@@ -28,6 +29,20 @@ static struct attention_call whole_call(const struct attention_problem *problem,
 static double exchange_time(const struct attention_problem *problem, double bytes)
 {
     return collective_time(problem->hardware, &problem->group, COLLECTIVE_ALL_TO_ALL, bytes);
+}
+
+static const double POSITION_BYTES = 8; /* int64 */
+
+/* ALST gathers the position of every token in every layer's forward. */
+static double positions_bytes(const struct attention_problem *problem)
+{
+    return problem->traits->gathers_positions ? POSITION_BYTES * problem->batch * problem->rows * (double)problem->ranks
+                                              : 0;
+}
+
+static double positions_time(const struct attention_problem *problem)
+{
+    return collective_time(problem->hardware, &problem->group, COLLECTIVE_ALL_GATHER, positions_bytes(problem));
 }
 
 /* Groups of heads that the bound pipelines over: the key-value heads of a rank. */
@@ -80,27 +95,36 @@ static void price(const struct attention_problem *problem, bool is_backward, str
         pass->total_s = pipelined_total(groups, in_s, kernel_s / groups, out_s);
         pass->transfers[0].messages = traits->messages * groups;
     } else {
-        link_s = exchange_time(problem, t.q) + exchange_time(problem, t.k) + exchange_time(problem, t.v) + exchange_time(problem, t.o);
+        link_s = exchange_time(problem, t.q) + exchange_time(problem, t.k) + exchange_time(problem, t.v) +
+                 exchange_time(problem, t.o);
         pass->merge_bytes = traits->copy_passes * all_bytes;
         pass->merge_s = elementwise_time(gpu, pass->merge_bytes, 0);
         pass->total_s = link_s + pass->merge_s + kernel_s;
         pass->transfers[0].messages = traits->messages;
     }
+    double positions_s = is_backward ? 0 : positions_time(problem);
+    pass->total_s += positions_s;
     pass->attention_s = kernel_s;
     pass->exposed_s = pass->total_s - kernel_s;
+    pass->kernels = 1;
     pass->flop = attention_flop(&call);
     pass->attention_hbm_bytes = attention_hbm_bytes(gpu, &call);
     pass->transfers[0].operation = "all-to-all";
     pass->transfers[0].sent_bytes = collective_sent_bytes(COLLECTIVE_ALL_TO_ALL, problem->ranks, all_bytes);
     pass->transfers[0].link_s = link_s;
-    pass->transfers[0].exposed_s = fmax(pass->exposed_s - pass->merge_s, 0);
+    pass->transfers[0].exposed_s = fmax(pass->exposed_s - pass->merge_s - positions_s, 0);
+    if (positions_s > 0) {
+        double sent = collective_sent_bytes(COLLECTIVE_ALL_GATHER, problem->ranks, positions_bytes(problem));
+        pass->transfers[1] = (struct transfer){"all-gather", sent, 1, positions_s, positions_s, TIER_NONE};
+    }
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
 static int add_exchange(struct task_graph *graph, double bytes, enum stream stream, const int *after, int n_after)
 {
-    struct task task = {.kind = TASK_COLLECTIVE, .name = "all_to_all", .stream = stream, .rank = TASK_ALL_RANKS, .share = 1};
+    struct task task = {
+        .kind = TASK_COLLECTIVE, .name = "all_to_all", .stream = stream, .rank = TASK_ALL_RANKS, .share = 1};
     task.operation = COLLECTIVE_ALL_TO_ALL;
     task.bytes = bytes;
     return task_graph_add(graph, &task, after, n_after);
@@ -122,13 +146,22 @@ static void emit_synchronous(const struct attention_problem *problem, bool is_ba
 {
     struct tensors t = tensors_of(problem);
     const double in[3] = {t.q, t.k, t.v};
-    struct task kernel = {.kind = TASK_ATTENTION, .name = "attention", .share = 1, .attention = whole_call(problem, is_backward)};
+    struct task kernel = {
+        .kind = TASK_ATTENTION, .name = "attention", .share = 1, .attention = whole_call(problem, is_backward)};
+    struct task positions = {.kind = TASK_COLLECTIVE,
+                             .name = "positions",
+                             .rank = TASK_ALL_RANKS,
+                             .share = 1,
+                             .operation = COLLECTIVE_ALL_GATHER,
+                             .bytes = is_backward ? 0 : positions_bytes(problem)};
+    task_graph_add(graph, &positions, NULL, 0);
     /* forward: q, k, v in, o out; backward: dO in, dq, dk, dv out */
     for (int phase = 0; phase < 2; phase++) {
         bool is_triple = (phase == 0) != is_backward;
         for (int i = 0; i < (is_triple ? 3 : 1); i++) {
             double bytes = is_triple ? in[i] : t.o;
-            struct task copies = {.kind = TASK_ELEMENTWISE, .name = "pack and unpack", .bytes = problem->traits->copy_passes * bytes};
+            struct task copies = {
+                .kind = TASK_ELEMENTWISE, .name = "pack and unpack", .bytes = problem->traits->copy_passes * bytes};
             add_exchange(graph, bytes, STREAM_COMPUTE, NULL, 0);
             add_everywhere(graph, &copies, NULL, NULL);
         }
@@ -144,7 +177,10 @@ static void emit_pipelined(const struct attention_problem *problem, bool is_back
     double in;
     double out;
     in_and_out(problem, is_backward, &in, &out);
-    struct task kernel = {.kind = TASK_ATTENTION, .name = "attention", .share = 1.0 / groups, .attention = whole_call(problem, is_backward)};
+    struct task kernel = {.kind = TASK_ATTENTION,
+                          .name = "attention",
+                          .share = 1.0 / groups,
+                          .attention = whole_call(problem, is_backward)};
     size_t n = (size_t)graph->ranks;
     int *before = sp_arena_array(graph->arena, n, sizeof(int));
     int *computed = sp_arena_array(graph->arena, n, sizeof(int));

@@ -6,7 +6,7 @@
 #include <math.h>
 
 struct gather_times {
-    double kernel_s;      /* of the slowest rank, whole pass */
+    double kernel_s; /* of the slowest rank, whole pass */
     double mean_kernel_s;
     double gather_s;      /* all collectives of keys and values */
     double scatter_s;     /* of their gradients; 0 forward */
@@ -20,12 +20,19 @@ static double gathered_bytes(const struct attention_problem *problem)
     return problem_kv_bytes(problem) * (double)problem->ranks;
 }
 
-/* One call for all that rank does: its kernels run side by side, so the work counts, not how it is cut. */
-static struct attention_call rank_call(const struct attention_problem *problem, double pairs, bool is_backward)
+/* One call for all that a rank does: its kernels run side by side, so the work counts, not how it is cut. */
+static struct attention_call rank_call(const struct attention_problem *problem, int64_t rank, bool is_backward)
 {
-    double sequence = problem->rows * (double)problem->ranks;
-    struct attention_block block = {.query_rows = problem->rows, .key_rows = sequence, .pairs = pairs};
-    return problem_call(problem, block, is_backward);
+    struct token_layout tokens = problem_tokens(problem);
+    return problem_call(problem, rank_block(&tokens, rank), is_backward);
+}
+
+static struct attention_call mean_call(const struct attention_problem *problem, bool is_backward)
+{
+    struct token_layout tokens = problem_tokens(problem);
+    struct attention_call call = rank_call(problem, 0, is_backward);
+    call.block.pairs = mean_pairs(&tokens);
+    return call;
 }
 
 static double collectives_time(const struct attention_problem *problem, enum collective operation)
@@ -36,9 +43,8 @@ static double collectives_time(const struct attention_problem *problem, enum col
 
 static double piece_time(const struct attention_problem *problem, int64_t step, bool is_backward)
 {
-    struct attention_block block = ring_block(problem->traits->order, problem->ranks, problem->ranks - 1, step, problem->rows);
-    struct attention_call call = problem_call(problem, block, is_backward);
-    return attention_time(&problem->hardware->gpu, &call);
+    struct token_layout tokens = problem_tokens(problem);
+    return problem_attention_time(problem, ring_block(&tokens, problem->ranks - 1, step), is_backward);
 }
 
 static struct gather_times gather_times_of(const struct attention_problem *problem, bool is_backward)
@@ -46,7 +52,6 @@ static struct gather_times gather_times_of(const struct attention_problem *probl
     const struct gpu_spec *gpu = &problem->hardware->gpu;
     const struct method_traits *traits = problem->traits;
     int64_t p = problem->ranks;
-    double sequence = problem->rows * (double)p;
     struct gather_times times = {0};
     times.gather_s = collectives_time(problem, COLLECTIVE_ALL_GATHER);
     times.scatter_s = is_backward ? collectives_time(problem, COLLECTIVE_REDUCE_SCATTER) : 0;
@@ -56,8 +61,8 @@ static struct gather_times gather_times_of(const struct attention_problem *probl
         times.later_piece_s = piece_time(problem, 1, is_backward);
         times.kernel_s = times.mean_kernel_s = times.first_piece_s + (double)(p - 1) * times.later_piece_s;
     } else {
-        struct attention_call slowest = rank_call(problem, causal_pairs(traits->order, p, p - 1, problem->rows), is_backward);
-        struct attention_call mean = rank_call(problem, sequence * (sequence + 1) / 2 / (double)p, is_backward);
+        struct attention_call slowest = rank_call(problem, p - 1, is_backward);
+        struct attention_call mean = mean_call(problem, is_backward);
         times.kernel_s = attention_time(gpu, &slowest);
         times.mean_kernel_s = fmin(attention_time(gpu, &mean), times.kernel_s);
     }
@@ -87,7 +92,6 @@ static void price(const struct attention_problem *problem, bool is_backward, str
 {
     const struct gpu_spec *gpu = &problem->hardware->gpu;
     double later = (double)(problem->ranks - 1);
-    double sequence = problem->rows * (double)problem->ranks;
     struct gather_times times = gather_times_of(problem, is_backward);
     pass->merge_bytes = times.copy_bytes;
     pass->merge_s = elementwise_time(gpu, times.copy_bytes, 0);
@@ -99,7 +103,8 @@ static void price(const struct attention_problem *problem, bool is_backward, str
     pass->attention_s = times.mean_kernel_s;
     pass->imbalance_s = times.kernel_s - times.mean_kernel_s;
     pass->exposed_s = pass->total_s - times.kernel_s;
-    struct attention_call mean = rank_call(problem, sequence * (sequence + 1) / 2 / (double)problem->ranks, is_backward);
+    pass->kernels = problem->traits->messages;
+    struct attention_call mean = mean_call(problem, is_backward);
     pass->flop = attention_flop(&mean);
     pass->attention_hbm_bytes = attention_hbm_bytes(gpu, &mean);
 
@@ -107,19 +112,22 @@ static void price(const struct attention_problem *problem, bool is_backward, str
     double link = times.gather_s + times.scatter_s;
     double sent = later * problem_kv_bytes(problem);
     double messages = problem->traits->messages;
-    pass->transfers[0] = (struct transfer){"all-gather", sent, messages, times.gather_s, exposed * times.gather_s / fmax(link, 1e-300)};
+    pass->transfers[0] = (struct transfer){
+        "all-gather", sent, messages, times.gather_s, exposed * times.gather_s / fmax(link, 1e-300), TIER_NONE};
     if (is_backward) {
-        double scattered = sent * problem->traits->gradient_scale;
-        pass->transfers[1] = (struct transfer){"reduce-scatter", scattered, messages, times.scatter_s, exposed - pass->transfers[0].exposed_s};
+        pass->transfers[1] = (struct transfer){
+            "reduce-scatter", sent, messages, times.scatter_s, exposed - pass->transfers[0].exposed_s, TIER_NONE};
     }
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
-static void emit_collectives(const struct attention_problem *problem, enum collective operation, struct task_graph *graph)
+static void emit_collectives(const struct attention_problem *problem, enum collective operation,
+                             struct task_graph *graph)
 {
     for (int i = 0; i < problem->traits->messages; i++) {
-        struct task task = {.kind = TASK_COLLECTIVE, .name = collective_names[operation], .rank = TASK_ALL_RANKS, .share = 1};
+        struct task task = {
+            .kind = TASK_COLLECTIVE, .name = collective_names[operation], .rank = TASK_ALL_RANKS, .share = 1};
         task.operation = operation;
         task.bytes = gathered_bytes(problem) / problem->traits->messages;
         task_graph_add(graph, &task, NULL, 0);
@@ -133,9 +141,8 @@ static void emit_synchronous(const struct attention_problem *problem, bool is_ba
     for (int64_t r = 0; r < problem->ranks; r++) {
         struct task copy = {.kind = TASK_ELEMENTWISE, .name = "reorder", .rank = r, .bytes = copies};
         task_graph_add(graph, &copy, NULL, 0);
-        double pairs = causal_pairs(problem->traits->order, problem->ranks, r, problem->rows);
         struct task kernel = {.kind = TASK_ATTENTION, .name = "attention", .rank = r, .share = 1};
-        kernel.attention = rank_call(problem, pairs, is_backward);
+        kernel.attention = rank_call(problem, r, is_backward);
         task_graph_add(graph, &kernel, NULL, 0);
         if (is_backward) {
             task_graph_add(graph, &copy, NULL, 0);
@@ -147,7 +154,8 @@ static void emit_synchronous(const struct attention_problem *problem, bool is_ba
 }
 
 /* One piece of the gather, of the scatter, or both in one turn of the link, on all ranks. */
-static int add_piece(const struct attention_problem *problem, struct task_graph *graph, bool gathers, bool scatters, const int *after)
+static int add_piece(const struct attention_problem *problem, struct task_graph *graph, bool gathers, bool scatters,
+                     const int *after)
 {
     int last = -1;
     for (int i = 0; i < 2; i++) {
@@ -163,13 +171,13 @@ static int add_piece(const struct attention_problem *problem, struct task_graph 
     return last;
 }
 
-static void add_piece_computes(const struct attention_problem *problem, struct task_graph *graph, int64_t step, int piece, bool is_backward,
-                               int *computed)
+static void add_piece_computes(const struct attention_problem *problem, struct task_graph *graph, int64_t step,
+                               int piece, bool is_backward, int *computed)
 {
+    struct token_layout tokens = problem_tokens(problem);
     for (int64_t r = 0; r < problem->ranks; r++) {
-        struct attention_block block = ring_block(problem->traits->order, problem->ranks, r, step, problem->rows);
         struct task task = {.kind = TASK_ATTENTION, .name = "attention", .rank = r, .share = 1};
-        task.attention = problem_call(problem, block, is_backward);
+        task.attention = problem_call(problem, ring_block(&tokens, r, step), is_backward);
         computed[r] = task_graph_add(graph, &task, &piece, 1);
     }
 }

@@ -3,7 +3,8 @@
 
 static struct attention_call whole_call(const struct attention_problem *problem, bool is_backward)
 {
-    return problem_call(problem, ring_block(ORDER_WHOLE, 1, 0, 0, problem->rows * (double)problem->ranks), is_backward);
+    struct token_layout tokens = problem_tokens(problem);
+    return problem_call(problem, whole_block(&tokens), is_backward);
 }
 
 static void price(const struct attention_problem *problem, bool is_backward, struct method_pass *pass)
@@ -13,11 +14,13 @@ static void price(const struct attention_problem *problem, bool is_backward, str
     pass->flop = attention_flop(&call);
     pass->attention_hbm_bytes = attention_hbm_bytes(&problem->hardware->gpu, &call);
     pass->total_s = pass->attention_s;
+    pass->kernels = 1;
 }
 
 static void emit(const struct attention_problem *problem, bool is_backward, struct task_graph *graph)
 {
-    struct task task = {.kind = TASK_ATTENTION, .name = "attention", .share = 1, .attention = whole_call(problem, is_backward)};
+    struct task task = {
+        .kind = TASK_ATTENTION, .name = "attention", .share = 1, .attention = whole_call(problem, is_backward)};
     task_graph_add(graph, &task, NULL, 0);
 }
 

@@ -2,22 +2,25 @@
  * (docs/model.md, eq. 40-44).
  *
  * Every rank posts the hop of step i when the step begins and waits for it when the step's compute is done, so a step
- * lasts max(compute, hop) and the last one has no key-value hop. The slowest rank is P-1 in every token order: no rank
- * computes or merges more in any step, and its neighbour never starts a step later than it does. */
-#include "method/method.h"
+ * lasts max(compute, hop) and the last one has no key-value hop. The slowest rank is one that does the dearer kind of step
+ * throughout: P-1, all of whose later steps have keys from earlier ranks, or 0, all of whose have keys from later ones. No
+ * rank computes or merges more in any step, and its neighbour never starts a step later than it does. */
+#include "method/exchange_ring.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* What the slowest rank does in a step: its own block first, then P-1 blocks of keys from earlier ranks. */
+/* What the slowest rank does in a step: its own block first, then P-1 blocks of keys from other ranks. */
 struct ring_times {
+    int64_t slowest; /* P-1 or 0 */
     double first_kernel_s;
     double later_kernel_s;
-    double mean_kernel_s; /* over ranks and steps, times P: a mean rank's kernels */
+    double mean_kernel_s; /* a mean rank's kernels, all steps */
     double first_merge_s; /* inside the step, before its end */
     double later_merge_s;
     double end_merge_s;
-    double kv_hop_s;
+    double first_link_s; /* beside the first step: the hop of K and V, or the gather of all of them */
+    double kv_hop_s;     /* beside a later step */
     double gradient_hop_s;
     double joined_hop_s; /* K, V and their gradients as one message */
 };
@@ -34,28 +37,27 @@ static const struct merge_traits *merges(const struct attention_problem *problem
     return is_backward ? &traits->backward_merge : &traits->forward_merge;
 }
 
-static double output_elements(const struct attention_problem *problem)
+static double gradient_hop_bytes(const struct attention_problem *problem)
 {
-    return problem->batch * problem->rows * problem->heads * problem->head_dim;
+    double per_element = problem->traits->gradient_bytes > 0 ? problem->traits->gradient_bytes : problem->element_bytes;
+    return per_element * problem_kv_elements(problem);
 }
 
-/* Bytes merged in one step of rank r; keys from a later rank make it a partial step. */
+/* Bytes merged in one later step; keys from a later rank make it a partial step under a causal mask. */
 static double step_merge_bytes(const struct attention_problem *problem, bool is_backward, bool is_full)
 {
     const struct merge_traits *merge = merges(problem, is_backward);
-    double kv_elements = 2 * problem->batch * problem->rows * problem->kv_heads * problem->head_dim;
-    double per_output = is_full ? merge->full_step : merge->partial_step;
-    return per_output * output_elements(problem) + merge->kv_step * kv_elements;
+    double per_output = is_full || problem->is_full ? merge->full_step : merge->partial_step;
+    return per_output * problem_output_elements(problem) + merge->kv_step * problem_kv_elements(problem);
 }
 
-static struct ring_bytes ring_bytes_of(const struct attention_problem *problem, bool is_backward)
+static struct ring_bytes ring_bytes_of(const struct attention_problem *problem, bool is_backward, int64_t slowest)
 {
     const struct merge_traits *merge = merges(problem, is_backward);
-    double outputs = output_elements(problem);
-    struct ring_bytes bytes = {.kv = problem_kv_bytes(problem)};
-    bytes.gradient = bytes.kv * problem->traits->gradient_scale;
+    double outputs = problem_output_elements(problem);
+    struct ring_bytes bytes = {.kv = problem_kv_bytes(problem), .gradient = gradient_hop_bytes(problem)};
     double start = merge->start * outputs;
-    double step = step_merge_bytes(problem, is_backward, true);
+    double step = step_merge_bytes(problem, is_backward, slowest > 0);
     double end = merge->end * outputs;
     if (merge->is_at_end) {
         bytes.end_merge = start + step * (double)(problem->ranks - 1) + end;
@@ -69,276 +71,329 @@ static struct ring_bytes ring_bytes_of(const struct attention_problem *problem, 
 
 static double kernel_time(const struct attention_problem *problem, int64_t rank, int64_t step, bool is_backward)
 {
-    struct attention_block block = ring_block(problem->traits->order, problem->ranks, rank, step, problem->rows);
-    struct attention_call call = problem_call(problem, block, is_backward);
-    return attention_time(&problem->hardware->gpu, &call);
+    struct token_layout tokens = problem_tokens(problem);
+    return problem_attention_time(problem, ring_block(&tokens, rank, step), is_backward);
+}
+
+static double gather_bytes(const struct attention_problem *problem)
+{
+    return problem_kv_bytes(problem) * (double)problem->ranks;
+}
+
+/* A step with keys from a later rank takes longer, its merge included, than one with keys from an earlier rank. */
+static bool later_is_dearer(const struct attention_problem *problem, bool is_backward, double from_earlier_s,
+                            double from_later_s)
+{
+    if (from_later_s <= 0) {
+        return false; /* skipped */
+    }
+    const struct gpu_spec *gpu = &problem->hardware->gpu;
+    double earlier_s = from_earlier_s + elementwise_time(gpu, step_merge_bytes(problem, is_backward, true), 0);
+    double later_s = from_later_s + elementwise_time(gpu, step_merge_bytes(problem, is_backward, false), 0);
+    return later_s > earlier_s;
 }
 
 static struct ring_times ring_times_of(const struct attention_problem *problem, bool is_backward)
 {
-    const struct gpu_spec *gpu = &problem->hardware->gpu;
+    const struct hardware_spec *hardware = problem->hardware;
     int64_t p = problem->ranks;
-    struct ring_bytes bytes = ring_bytes_of(problem, is_backward);
     struct ring_times times = {0};
     times.first_kernel_s = kernel_time(problem, p - 1, 0, is_backward);
-    times.later_kernel_s = kernel_time(problem, p - 1, 1, is_backward);
     /* of all P (P-1) later steps half have keys from an earlier rank, half from a later one */
+    double from_earlier_s = kernel_time(problem, p - 1, 1, is_backward);
     double from_later_s = kernel_time(problem, 0, 1, is_backward);
-    times.mean_kernel_s = times.first_kernel_s + (double)(p - 1) * (times.later_kernel_s + from_later_s) / 2;
-    times.first_merge_s = elementwise_time(gpu, bytes.first_merge, 0);
-    times.later_merge_s = elementwise_time(gpu, bytes.later_merge, 0);
-    times.end_merge_s = elementwise_time(gpu, bytes.end_merge, 0);
-    times.kv_hop_s = hop_time(problem->hardware, &problem->group, bytes.kv);
-    times.gradient_hop_s = hop_time(problem->hardware, &problem->group, bytes.gradient);
-    times.joined_hop_s = hop_time(problem->hardware, &problem->group, bytes.kv + bytes.gradient);
+    times.mean_kernel_s = times.first_kernel_s + (double)(p - 1) * (from_earlier_s + from_later_s) / 2;
+    times.slowest = later_is_dearer(problem, is_backward, from_earlier_s, from_later_s) ? 0 : p - 1;
+    times.later_kernel_s = times.slowest == 0 ? from_later_s : from_earlier_s;
+    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times.slowest);
+    times.first_merge_s = elementwise_time(&hardware->gpu, bytes.first_merge, 0);
+    times.later_merge_s = elementwise_time(&hardware->gpu, bytes.later_merge, 0);
+    times.end_merge_s = elementwise_time(&hardware->gpu, bytes.end_merge, 0);
+    times.gradient_hop_s = hop_time(hardware, &problem->group, bytes.gradient);
+    if (problem->traits->gathers_first) {
+        times.first_link_s = collective_time(hardware, &problem->group, COLLECTIVE_ALL_GATHER, gather_bytes(problem));
+    } else {
+        times.first_link_s = times.kv_hop_s = hop_time(hardware, &problem->group, bytes.kv);
+        times.joined_hop_s = hop_time(hardware, &problem->group, bytes.kv + bytes.gradient);
+    }
     return times;
 }
 
-static double forward_total(const struct ring_times *times, double later_steps)
+/* later_steps = P - 1; `beside` is the link's time beside each later step but the last, `last` beside that one. */
+static double steps_total(const struct attention_problem *problem, const struct ring_times *times, double beside,
+                          double last)
 {
+    double later_steps = (double)(problem->ranks - 1);
     double first = times->first_kernel_s + times->first_merge_s;
     double later = times->later_kernel_s + times->later_merge_s;
-    return fmax(first, times->kv_hop_s) + (later_steps - 1) * fmax(later, times->kv_hop_s) + later + times->end_merge_s;
+    return problem_overlapped(problem, first, times->first_link_s) +
+           (later_steps - 1) * problem_overlapped(problem, later, beside) + problem_overlapped(problem, later, last) +
+           times->end_merge_s;
 }
 
-static double backward_total(const struct ring_times *times, double later_steps, bool gradients_trail)
+static double ring_total(const struct attention_problem *problem, const struct ring_times *times, bool is_backward)
 {
-    double first = times->first_kernel_s + times->first_merge_s;
-    double later = times->later_kernel_s + times->later_merge_s;
-    double total = fmax(first, times->kv_hop_s);
-    if (gradients_trail) {
-        /* the gradient hop of step i-1 and the key-value hop of step i share the link while step i computes */
-        total += (later_steps - 1) * fmax(later, times->kv_hop_s + times->gradient_hop_s);
-        total += fmax(later, times->gradient_hop_s) + times->gradient_hop_s;
-    } else {
-        total += (later_steps - 1) * fmax(later, times->joined_hop_s) + fmax(later, times->gradient_hop_s);
+    if (!is_backward) {
+        return steps_total(problem, times, times->kv_hop_s, 0);
     }
-    return total + times->end_merge_s;
+    if (problem->traits->gradients_trail) {
+        /* the gradient hop of step i-1 and the key-value hop of step i share the link while step i computes */
+        double beside = times->kv_hop_s + times->gradient_hop_s;
+        return steps_total(problem, times, beside, times->gradient_hop_s) + times->gradient_hop_s;
+    }
+    return steps_total(problem, times, times->joined_hop_s, times->gradient_hop_s);
 }
 
 /* Work of the mean rank, for FLOPs and HBM traffic. */
 static void count_work(const struct attention_problem *problem, bool is_backward, struct method_pass *pass)
 {
-    const struct gpu_spec *gpu = &problem->hardware->gpu;
     int64_t p = problem->ranks;
     double half = (double)(p - 1) / 2;
     const int64_t steps[3][2] = {{0, 0}, {p - 1, 1}, {0, 1}}; /* (rank, step): own, from earlier, from later */
     const double counts[3] = {1, half, half};
+    struct token_layout tokens = problem_tokens(problem);
     for (int i = 0; i < 3; i++) {
-        struct attention_block block = ring_block(problem->traits->order, p, steps[i][0], steps[i][1], problem->rows);
+        struct attention_block block = ring_block(&tokens, steps[i][0], steps[i][1]);
         if (block.pairs < 1) {
             continue;
         }
         struct attention_call call = problem_call(problem, block, is_backward);
         pass->flop += counts[i] * attention_flop(&call);
-        pass->attention_hbm_bytes += counts[i] * attention_hbm_bytes(gpu, &call);
+        pass->attention_hbm_bytes += counts[i] * attention_hbm_bytes(&problem->hardware->gpu, &call);
     }
+    double merge_kernels = merges(problem, is_backward)->full_step > 0 ? (double)(p - 1) : 0;
+    pass->kernels = (double)p + merge_kernels;
+}
+
+static void count_transfers(const struct attention_problem *problem, bool is_backward, const struct ring_times *times,
+                            struct method_pass *pass)
+{
+    const struct method_traits *traits = problem->traits;
+    double later = (double)(problem->ranks - 1);
+    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times->slowest);
+    double gradient_hops = !is_backward ? 0 : traits->gradients_trail ? later + 1 : later;
+    bool is_joined = is_backward && !traits->gradients_trail;
+    struct transfer ring = {.operation = "ring", .sent_bytes = later * bytes.kv + gradient_hops * bytes.gradient};
+    ring.messages = traits->messages * (is_joined ? later + 1 : later + gradient_hops);
+    ring.link_s = is_joined
+                      ? times->first_link_s + (later - 1) * times->joined_hop_s + times->gradient_hop_s
+                      : times->first_link_s + (later - 1) * times->kv_hop_s + gradient_hops * times->gradient_hop_s;
+    double exposed = fmax(pass->exposed_s - pass->merge_s, 0);
+    if (!traits->gathers_first) {
+        ring.exposed_s = exposed;
+        pass->transfers[0] = ring;
+        return;
+    }
+    struct transfer gather = {"all-gather", later * bytes.kv, 1, times->first_link_s, exposed, TIER_NONE};
+    if (is_backward) {
+        ring.sent_bytes = gradient_hops * bytes.gradient;
+        ring.messages = gradient_hops;
+        ring.link_s = gradient_hops * times->gradient_hop_s;
+        double first = times->first_kernel_s + times->first_merge_s;
+        gather.exposed_s = fmin(exposed, problem_overlapped(problem, first, times->first_link_s) - first);
+        ring.exposed_s = exposed - gather.exposed_s;
+        pass->transfers[1] = ring;
+    }
+    pass->transfers[0] = gather;
 }
 
 static void price(const struct attention_problem *problem, bool is_backward, struct method_pass *pass)
 {
-    const struct method_traits *traits = problem->traits;
     double later_steps = (double)(problem->ranks - 1);
     struct ring_times times = ring_times_of(problem, is_backward);
-    struct ring_bytes bytes = ring_bytes_of(problem, is_backward);
+    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times.slowest);
     double slowest_s = times.first_kernel_s + later_steps * times.later_kernel_s;
-    pass->attention_s = times.mean_kernel_s;
-    pass->imbalance_s = slowest_s - times.mean_kernel_s;
-    pass->total_s = is_backward ? backward_total(&times, later_steps, traits->gradients_trail) : forward_total(&times, later_steps);
+    pass->attention_s = fmin(times.mean_kernel_s, slowest_s); /* rank 0 may compute less and merge more */
+    pass->imbalance_s = slowest_s - pass->attention_s;
+    pass->total_s = ring_total(problem, &times, is_backward);
     pass->exposed_s = pass->total_s - slowest_s;
     pass->merge_bytes = bytes.first_merge + later_steps * bytes.later_merge + bytes.end_merge;
     pass->merge_s = times.first_merge_s + later_steps * times.later_merge_s + times.end_merge_s;
-
-    double gradient_hops = !is_backward ? 0 : traits->gradients_trail ? later_steps + 1 : later_steps;
-    struct transfer *transfer = &pass->transfers[0];
-    transfer->operation = "ring";
-    transfer->sent_bytes = later_steps * bytes.kv + gradient_hops * bytes.gradient;
-    bool is_joined = is_backward && !traits->gradients_trail;
-    transfer->messages = traits->messages * (is_joined ? later_steps + 1 : later_steps + gradient_hops);
-    transfer->link_s = is_joined ? times.kv_hop_s + (later_steps - 1) * times.joined_hop_s + times.gradient_hop_s
-                                 : later_steps * times.kv_hop_s + gradient_hops * times.gradient_hop_s;
-    transfer->exposed_s = fmax(pass->exposed_s - pass->merge_s, 0);
+    count_transfers(problem, is_backward, &times, pass);
     count_work(problem, is_backward, pass);
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------ */
 
-/* What step i of every rank waits for, as task indexes; -1: nothing yet. */
+/* What the next step of every rank waits for, as task indexes; -1: nothing yet. */
 struct ring_state {
+    const struct attention_problem *problem;
+    struct task_graph *graph;
+    bool is_backward;
     int *compute;  /* last compute task of the rank */
     int *kv;       /* hop that brought the keys and values in use */
     int *gradient; /* hop that brought the gradients so far */
 };
 
-static int add_attention(const struct attention_problem *problem, struct task_graph *graph, int64_t rank, int64_t step,
-                         const int after[2], bool is_backward)
+static int *indexes(struct task_graph *graph, int value)
 {
-    struct attention_block block = ring_block(problem->traits->order, problem->ranks, rank, step, problem->rows);
-    struct task task = {.kind = TASK_ATTENTION, .name = "attention", .rank = rank, .share = 1};
-    task.attention = problem_call(problem, block, is_backward);
-    return task_graph_add(graph, &task, after, 2);
-}
-
-static int add_merge(struct task_graph *graph, int64_t rank, double bytes, const int after[2])
-{
-    struct task task = {.kind = TASK_ELEMENTWISE, .name = "merge", .rank = rank, .bytes = bytes};
-    return task_graph_add(graph, &task, after, 2);
-}
-
-/* A hop starts when both ends have begun the step: after[] of the sender and of the receiver. */
-static int add_hop(struct task_graph *graph, const char *name, int64_t rank, double bytes, const int after[4])
-{
-    struct task task = {.kind = TASK_HOP, .name = name, .stream = STREAM_LINK, .rank = rank, .peer = (rank + 1) % graph->ranks, .bytes = bytes};
-    return task_graph_add(graph, &task, after, 4);
-}
-
-static struct ring_state ring_state_new(struct task_graph *graph)
-{
-    size_t n = (size_t)graph->ranks;
-    struct ring_state state = {sp_arena_array(graph->arena, n, sizeof(int)), sp_arena_array(graph->arena, n, sizeof(int)),
-                               sp_arena_array(graph->arena, n, sizeof(int))};
-    for (size_t i = 0; i < n; i++) {
-        state.compute[i] = state.kv[i] = state.gradient[i] = -1;
+    int *array = sp_arena_array(graph->arena, (size_t)graph->ranks, sizeof(int));
+    for (int64_t i = 0; i < graph->ranks; i++) {
+        array[i] = value;
     }
-    return state;
+    return array;
 }
 
-/* One hop of every rank, begun at the current state of both its ends; arrived[receiver] becomes the hop. */
-static void add_hops(struct task_graph *graph, const struct ring_state *state, const char *name, double bytes, int *arrived)
+static enum link_group ring_group(const struct attention_problem *problem)
 {
-    int64_t p = graph->ranks;
-    int *hops = sp_arena_array(graph->arena, (size_t)p, sizeof(int));
+    return problem->traits->exchange == EXCHANGE_HYBRID ? GROUP_OUTER : GROUP_ALL;
+}
+
+static int add_elementwise(struct ring_state *state, const char *name, int64_t rank, double bytes, const int after[2])
+{
+    struct task task = {.kind = TASK_ELEMENTWISE, .name = name, .rank = rank, .bytes = bytes};
+    return task_graph_add(state->graph, &task, after, 2);
+}
+
+/* One hop of every rank, begun when both its ends have come to this point: `held` is what a rank passes on. Returns the
+ * hop that brings each receiver its next. */
+static int *add_hops(struct ring_state *state, const char *name, double bytes, const int *held)
+{
+    int64_t p = state->graph->ranks;
+    int *arrived = indexes(state->graph, -1);
     for (int64_t r = 0; r < p; r++) {
         int64_t next = (r + 1) % p;
-        int after[4] = {state->compute[r], arrived[r], state->compute[next], arrived[next]};
-        hops[r] = add_hop(graph, name, r, bytes, after);
+        struct task task = {.kind = TASK_HOP,
+                            .name = name,
+                            .stream = STREAM_LINK,
+                            .group = ring_group(state->problem),
+                            .rank = r,
+                            .peer = next,
+                            .bytes = bytes};
+        int after[4] = {state->compute[r], held[r], state->compute[next], held[next]};
+        arrived[next] = task_graph_add(state->graph, &task, after, 4);
     }
-    for (int64_t r = 0; r < p; r++) {
-        arrived[(r + 1) % p] = hops[r];
-    }
+    return arrived;
 }
 
-static double rank_step_merge(const struct attention_problem *problem, int64_t rank, int64_t step, bool is_backward)
+static int *add_gather(struct ring_state *state)
 {
-    const struct merge_traits *merge = merges(problem, is_backward);
-    struct attention_block block = ring_block(problem->traits->order, problem->ranks, rank, step, problem->rows);
+    struct task task = {.kind = TASK_COLLECTIVE,
+                        .name = "all-gather",
+                        .stream = STREAM_LINK,
+                        .rank = TASK_ALL_RANKS,
+                        .share = 1,
+                        .operation = COLLECTIVE_ALL_GATHER,
+                        .bytes = gather_bytes(state->problem)};
+    return indexes(state->graph, task_graph_add(state->graph, &task, NULL, 0));
+}
+
+static double rank_step_merge(const struct ring_state *state, int64_t rank, int64_t step)
+{
+    struct token_layout tokens = problem_tokens(state->problem);
     if (step == 0) {
-        return merge->start * output_elements(problem);
+        return merges(state->problem, state->is_backward)->start * problem_output_elements(state->problem);
     }
-    return block.pairs < 1 ? 0 : step_merge_bytes(problem, is_backward, step <= rank);
+    return ring_block(&tokens, rank, step).pairs < 1
+               ? 0
+               : step_merge_bytes(state->problem, state->is_backward, step <= rank);
 }
 
-/* The compute of step i on every rank: kernel, then the merge unless merges wait for the end. */
-static void add_computes(const struct attention_problem *problem, struct task_graph *graph, struct ring_state *state, int64_t step,
-                         bool is_backward)
+/* The compute of a step on every rank: kernel, then the merge unless merges wait for the end. */
+static void add_computes(struct ring_state *state, int64_t step)
 {
-    bool merges_now = !merges(problem, is_backward)->is_at_end;
-    for (int64_t r = 0; r < graph->ranks; r++) {
+    struct token_layout tokens = problem_tokens(state->problem);
+    bool merges_now = !merges(state->problem, state->is_backward)->is_at_end;
+    for (int64_t r = 0; r < state->graph->ranks; r++) {
+        struct task kernel = {.kind = TASK_ATTENTION, .name = "attention", .rank = r, .share = 1};
+        kernel.attention = problem_call(state->problem, ring_block(&tokens, r, step), state->is_backward);
         int after[2] = {state->compute[r], state->kv[r]};
-        int kernel = add_attention(problem, graph, r, step, after, is_backward);
-        int merge_after[2] = {kernel, -1};
-        double bytes = merges_now ? rank_step_merge(problem, r, step, is_backward) : 0;
-        state->compute[r] = add_merge(graph, r, bytes, merge_after);
+        int merge_after[2] = {task_graph_add(state->graph, &kernel, after, 2), -1};
+        state->compute[r] =
+            add_elementwise(state, "merge", r, merges_now ? rank_step_merge(state, r, step) : 0, merge_after);
     }
 }
 
-static void add_end_merges(const struct attention_problem *problem, struct task_graph *graph, struct ring_state *state, bool is_backward)
+/* A point where every rank waits for its hop. */
+static void add_waits(struct ring_state *state, const int *hops)
 {
-    const struct merge_traits *merge = merges(problem, is_backward);
-    for (int64_t r = 0; r < graph->ranks; r++) {
-        double bytes = merge->end * output_elements(problem);
-        for (int64_t step = 0; merge->is_at_end && step < graph->ranks; step++) {
-            bytes += rank_step_merge(problem, r, step, is_backward);
+    for (int64_t r = 0; r < state->graph->ranks; r++) {
+        int after[2] = {state->compute[r], hops[r]};
+        state->compute[r] = add_elementwise(state, "wait", r, 0, after);
+    }
+}
+
+static void add_end_merges(struct ring_state *state)
+{
+    const struct merge_traits *merge = merges(state->problem, state->is_backward);
+    for (int64_t r = 0; r < state->graph->ranks; r++) {
+        double bytes = merge->end * problem_output_elements(state->problem);
+        for (int64_t step = 0; merge->is_at_end && step < state->graph->ranks; step++) {
+            bytes += rank_step_merge(state, r, step);
         }
         int after[2] = {state->compute[r], state->gradient[r]};
-        state->compute[r] = add_merge(graph, r, bytes, after);
+        state->compute[r] = add_elementwise(state, "merge", r, bytes, after);
     }
 }
 
-/* A step of the ring ends when its compute is done and its hops have arrived. */
-static void end_step(struct task_graph *graph, struct ring_state *state, bool waits_for_gradient)
+/* What travels beside a step in the joined scheme: K and V first, then K, V and gradients, at last gradients. */
+static double joined_bytes(const struct ring_state *state, int64_t step)
 {
-    for (int64_t r = 0; r < graph->ranks; r++) {
-        int after[2] = {state->compute[r], waits_for_gradient ? state->gradient[r] : state->kv[r]};
-        state->compute[r] = add_merge(graph, r, 0, after);
+    double kv = problem_kv_bytes(state->problem);
+    if (!state->is_backward) {
+        return kv;
     }
+    double gradient = gradient_hop_bytes(state->problem);
+    return step == 0 ? kv : step + 1 < state->graph->ranks ? kv + gradient : gradient;
 }
 
-static void emit_forward(const struct attention_problem *problem, struct task_graph *graph, struct ring_state *state)
+/* Forward, and backward whose gradients hide behind their own step. */
+static void emit_joined(struct ring_state *state)
 {
-    double kv = problem_kv_bytes(problem);
-    for (int64_t step = 0; step < graph->ranks; step++) {
-        struct ring_state begun = *state;
-        if (step + 1 < graph->ranks) { /* posted before the step's compute, from what the rank holds now */
-            int *arrived = sp_arena_array(graph->arena, (size_t)graph->ranks, sizeof(int));
-            for (int64_t r = 0; r < graph->ranks; r++) {
-                arrived[r] = state->kv[r];
-            }
-            add_hops(graph, &begun, "key-value hop", kv, arrived);
-            add_computes(problem, graph, state, step, false);
-            state->kv = arrived;
-        } else {
-            add_computes(problem, graph, state, step, false);
-        }
-        end_step(graph, state, false);
-    }
-}
-
-/* Gradients hide behind their own step: step 0 sends K and V, steps 1..P-2 send K, V, dK and dV, the last dK and dV. */
-static void emit_backward_joined(const struct attention_problem *problem, struct task_graph *graph, struct ring_state *state)
-{
-    double kv = problem_kv_bytes(problem);
-    double gradient = kv * problem->traits->gradient_scale;
-    int64_t p = graph->ranks;
+    int64_t p = state->graph->ranks;
     for (int64_t step = 0; step < p; step++) {
-        double bytes = step == 0 ? kv : step + 1 < p ? kv + gradient : gradient;
-        int *arrived = sp_arena_array(graph->arena, (size_t)p, sizeof(int));
-        for (int64_t r = 0; r < p; r++) {
-            arrived[r] = state->kv[r];
+        bool travels = state->is_backward || step + 1 < p;
+        int *next = state->kv;
+        if (state->problem->traits->gathers_first) {
+            next = step == 0 ? add_gather(state) : state->kv;
+        } else if (travels) {
+            next = add_hops(state, "hop", joined_bytes(state, step), state->kv);
         }
-        add_hops(graph, state, "key-value and gradient hop", bytes, arrived);
-        add_computes(problem, graph, state, step, true);
-        state->kv = arrived;
-        end_step(graph, state, false);
+        add_computes(state, step);
+        state->kv = next;
+        add_waits(state, state->kv);
     }
 }
 
-/* Gradients trail: the hop of step i is posted at its end and waited for after the compute of step i+1; the merge of dK
- * and dV needs it. */
-static void emit_backward_trailing(const struct attention_problem *problem, struct task_graph *graph, struct ring_state *state)
+/* Backward whose gradients trail: the hop of step i is posted at its end and waited for after the compute of step i+1. */
+static void emit_trailing(struct ring_state *state)
 {
-    double kv = problem_kv_bytes(problem);
-    int64_t p = graph->ranks;
+    int64_t p = state->graph->ranks;
     for (int64_t step = 0; step < p; step++) {
-        int *arrived = sp_arena_array(graph->arena, (size_t)p, sizeof(int));
-        for (int64_t r = 0; r < p; r++) {
-            arrived[r] = state->kv[r];
+        int *next = state->kv;
+        if (state->problem->traits->gathers_first) {
+            next = step == 0 ? add_gather(state) : state->kv;
+        } else if (step + 1 < p) {
+            next = add_hops(state, "key-value hop", problem_kv_bytes(state->problem), state->kv);
         }
-        if (step + 1 < p) {
-            add_hops(graph, state, "key-value hop", kv, arrived);
-        }
-        add_computes(problem, graph, state, step, true);
-        state->kv = arrived;
-        if (step > 0) {
-            end_step(graph, state, true);
-        }
-        end_step(graph, state, false);
-        add_hops(graph, state, "gradient hop", kv * problem->traits->gradient_scale, state->gradient);
+        add_computes(state, step);
+        state->kv = next;
+        add_waits(state, state->gradient);
+        add_waits(state, state->kv);
+        state->gradient = add_hops(state, "gradient hop", gradient_hop_bytes(state->problem), state->gradient);
     }
-    end_step(graph, state, true);
+    add_waits(state, state->gradient);
+}
+
+void ring_emit(const struct attention_problem *problem, bool is_backward, struct task_graph *graph, int after)
+{
+    struct ring_state state = {.problem = problem,
+                               .graph = graph,
+                               .is_backward = is_backward,
+                               .compute = indexes(graph, after),
+                               .kv = indexes(graph, -1),
+                               .gradient = indexes(graph, -1)};
+    if (is_backward && problem->traits->gradients_trail) {
+        emit_trailing(&state);
+    } else {
+        emit_joined(&state);
+    }
+    add_end_merges(&state);
 }
 
 static void emit(const struct attention_problem *problem, bool is_backward, struct task_graph *graph)
 {
-    struct ring_state state = ring_state_new(graph);
-    if (!is_backward) {
-        emit_forward(problem, graph, &state);
-    } else if (problem->traits->gradients_trail) {
-        emit_backward_trailing(problem, graph, &state);
-    } else {
-        emit_backward_joined(problem, graph, &state);
-    }
-    add_end_merges(problem, graph, &state, is_backward);
+    ring_emit(problem, is_backward, graph, -1);
 }
 
 const struct exchange_ops exchange_ring = {.price = price, .emit = emit};

@@ -2,19 +2,69 @@
 #include "method/method.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 
-static const double BF16_BYTES = 2;
 static const double FP32_BYTES = 4;
 
 static const struct exchange_ops *const exchanges[N_EXCHANGES] = {
-    [EXCHANGE_NONE] = &exchange_local,       [EXCHANGE_SCORES] = &exchange_scores,
-    [EXCHANGE_RING] = &exchange_ring,        [EXCHANGE_GATHER] = &exchange_gather,
+    [EXCHANGE_NONE] = &exchange_local,
+    [EXCHANGE_SCORES] = &exchange_scores,
+    [EXCHANGE_RING] = &exchange_ring,
+    [EXCHANGE_GATHER] = &exchange_gather,
+    [EXCHANGE_GATHER_BY_HEAD] = &exchange_gather_by_head,
     [EXCHANGE_ALL_TO_ALL] = &exchange_all_to_all,
+    [EXCHANGE_HYBRID] = &exchange_hybrid,
+    [EXCHANGE_DOUBLE_RING] = &exchange_double_ring,
+    [EXCHANGE_FUSED_RING] = &exchange_fused_ring,
 };
 
-struct attention_problem method_problem(const struct question *question)
+/* Ranks of the inner group: neighbours on the sp axis. */
+static int64_t inner_ranks(const struct layout_spec *layout)
+{
+    if (layout->method == METHOD_USP) {
+        return layout->sp_ulysses;
+    }
+    return layout->method == METHOD_DOUBLE_RING ? layout->sp_inner : 1;
+}
+
+static void place_groups(const struct question *question, struct attention_problem *problem)
+{
+    problem->inner_ranks = inner_ranks(&question->layout);
+    problem->group = layout_placement(&question->layout, &question->hardware, AXIS_CP);
+    problem->inner_group =
+        layout_part_placement(&question->layout, &question->hardware, AXIS_CP, problem->inner_ranks, 1);
+    problem->outer_group = layout_part_placement(&question->layout, &question->hardware, AXIS_CP,
+                                                 problem->ranks / problem->inner_ranks, problem->inner_ranks);
+}
+
+/* Share of the SMs that a transfer's kernels hold while attention runs beside them: the hop that decides crosses the
+ * network where the group does. */
+static double link_sm_share(const struct gpu_spec *gpu, const struct attention_problem *problem)
+{
+    if (problem->traits->exposes_hops) {
+        return 1;
+    }
+    if (problem->traits->framework == FRAMEWORK_IDEAL) {
+        return 0; /* the bound: copy engines move the bytes */
+    }
+    const struct group_placement *group =
+        problem->traits->exchange == EXCHANGE_HYBRID ? &problem->outer_group : &problem->group;
+    const struct sp_figure *sms = group->nodes > 1 ? &gpu->network_communication_sms : &gpu->communication_sms;
+    return sms->value / gpu->sm_count.value;
+}
+
+/* Documents packed into a sequence are sequences of their own: as many more, as much shorter (docs/model.md, eq. 15). */
+static void split_documents(const struct run_spec *run, struct attention_problem *problem)
+{
+    double tokens = problem->rows * (double)problem->ranks;
+    if (run->document_tokens > 0 && (double)run->document_tokens < tokens) {
+        double documents = tokens / (double)run->document_tokens;
+        problem->batch *= documents;
+        problem->rows /= documents;
+    }
+}
+
+struct attention_problem method_problem(const struct question *question, double window)
 {
     const struct layout_spec *layout = &question->layout;
     const struct model_spec *model = &question->model;
@@ -22,38 +72,87 @@ struct attention_problem method_problem(const struct question *question)
         .hardware = &question->hardware,
         .curve = gpu_attention_curve(&question->hardware.gpu, layout->attention),
         .traits = method_traits(layout->method, layout->framework),
-        .group = layout_placement(layout, &question->hardware, AXIS_CP),
         .ranks = layout->sp,
         .batch = (double)layout->micro_batch,
         .rows = (double)question->run.seq / (double)layout->sp,
         .heads = (double)model->n_heads / (double)layout->tp,
         .kv_heads = fmax((double)model->n_kv_heads / (double)layout->tp, 1),
         .head_dim = (double)model->head_dim,
+        .value_head_dim = (double)model->value_head_dim,
+        .element_bytes = (double)dtype_bytes(activation_dtype(layout->precision)),
+        .is_full = question->run.mask == MASK_FULL,
+        .window = window,
     };
     assert(problem.traits != NULL);
     if (question->run.expands_kv) {
         problem.kv_heads = problem.heads;
     }
-    if (problem.traits->repeats_kv_heads && problem.traits->exchange == EXCHANGE_ALL_TO_ALL) {
+    if (problem.traits->repeats_kv_heads) {
         problem.kv_heads = fmax(problem.kv_heads, (double)problem.ranks);
     }
+    place_groups(question, &problem);
+    problem.link_sm_share = link_sm_share(&question->hardware.gpu, &problem);
+    split_documents(&question->run, &problem);
     return problem;
+}
+
+double problem_output_elements(const struct attention_problem *problem)
+{
+    return problem->batch * problem->rows * problem->heads * problem->value_head_dim;
+}
+
+double problem_kv_elements(const struct attention_problem *problem)
+{
+    return problem->batch * problem->rows * problem->kv_heads * (problem->head_dim + problem->value_head_dim);
 }
 
 double problem_query_bytes(const struct attention_problem *problem)
 {
-    return BF16_BYTES * problem->batch * problem->rows * problem->heads * problem->head_dim;
+    return problem->element_bytes * problem->batch * problem->rows * problem->heads * problem->head_dim;
+}
+
+double problem_output_bytes(const struct attention_problem *problem)
+{
+    return problem->element_bytes * problem_output_elements(problem);
 }
 
 double problem_kv_bytes(const struct attention_problem *problem)
 {
-    return 2 * BF16_BYTES * problem->batch * problem->rows * problem->kv_heads * problem->head_dim;
+    return problem->element_bytes * problem_kv_elements(problem);
 }
 
-struct attention_call problem_call(const struct attention_problem *problem, struct attention_block block, bool is_backward)
+struct token_layout problem_tokens(const struct attention_problem *problem)
 {
-    return (struct attention_call){.curve = problem->curve, .block = block, .batch = problem->batch, .heads = problem->heads,
-                                   .kv_heads = problem->kv_heads, .head_dim = problem->head_dim, .is_backward = is_backward};
+    return (struct token_layout){.order = problem->traits->order,
+                                 .ranks = problem->ranks,
+                                 .rows = problem->rows,
+                                 .is_full = problem->is_full,
+                                 .window = problem->window};
+}
+
+struct attention_call problem_call(const struct attention_problem *problem, struct attention_block block,
+                                   bool is_backward)
+{
+    return (struct attention_call){.curve = problem->curve,
+                                   .block = block,
+                                   .batch = problem->batch,
+                                   .heads = problem->heads,
+                                   .kv_heads = problem->kv_heads,
+                                   .head_dim = problem->head_dim,
+                                   .value_head_dim = problem->value_head_dim,
+                                   .element_bytes = problem->element_bytes,
+                                   .is_backward = is_backward};
+}
+
+double problem_attention_time(const struct attention_problem *problem, struct attention_block block, bool is_backward)
+{
+    struct attention_call call = problem_call(problem, block, is_backward);
+    return attention_time(&problem->hardware->gpu, &call);
+}
+
+double problem_overlapped(const struct attention_problem *problem, double compute_s, double link_s)
+{
+    return fmax(link_s, compute_s + problem->link_sm_share * link_s);
 }
 
 /* On one rank every exchange but the materialised scores is the plain kernel. */
@@ -67,6 +166,11 @@ void method_price(const struct attention_problem *problem, bool is_backward, str
 {
     *pass = (struct method_pass){0};
     exchange_of(problem)->price(problem, is_backward, pass);
+    for (int i = 0; i < MAX_TRANSFERS; i++) { /* exchanges with groups of their own have said so */
+        if (pass->transfers[i].tier == TIER_NONE) {
+            pass->transfers[i].tier = problem->group.tier;
+        }
+    }
 }
 
 void method_emit(const struct attention_problem *problem, bool is_backward, struct task_graph *graph)
@@ -74,19 +178,25 @@ void method_emit(const struct attention_problem *problem, bool is_backward, stru
     exchange_of(problem)->emit(problem, is_backward, graph);
 }
 
-double attention_workspace_bytes(double batch, double query_rows, double heads, double head_dim)
+double attention_workspace_bytes(const struct attention_problem *problem)
 {
-    return FP32_BYTES * batch * query_rows * heads * (head_dim + 1);
+    return FP32_BYTES * problem->batch * problem->rows * problem->heads * (problem->head_dim + 1);
 }
 
 static double buffer_bytes(const struct attention_problem *problem, const struct buffer_traits *buffers)
 {
-    double p = (double)problem->ranks;
-    double q = problem_query_bytes(problem);
+    double sequence = problem->rows * (double)problem->ranks;
+    /* the ring of a hybrid has fewer ranks; an all-to-all conserves the bytes of q, k, v and o */
+    bool is_hybrid = problem->traits->exchange == EXCHANGE_HYBRID;
+    double p = (double)(is_hybrid ? problem->ranks / problem->inner_ranks : problem->ranks);
     double kv = problem_kv_bytes(problem);
-    double sequence = problem->rows * p;
     double scores = problem->batch * problem->heads * sequence * sequence;
-    return buffers->q * q + (buffers->kv + buffers->gathered_kv * p) * kv + buffers->step_output * p * q + buffers->score * scores;
+    double hop_kv = p > 2 ? buffers->kv_after_first_hop : 0;
+    return buffers->q * problem_query_bytes(problem) + (buffers->kv + hop_kv + buffers->gathered_kv * p) * kv +
+           buffers->gathered_head * p * kv / problem->kv_heads +
+           buffers->step_output * p * problem_output_bytes(problem) +
+           buffers->log_sum_exp * FP32_BYTES * problem->batch * problem->rows * problem->heads +
+           buffers->score * problem->element_bytes * scores;
 }
 
 void method_memory(const struct attention_problem *problem, struct method_memory *memory)
@@ -95,86 +205,18 @@ void method_memory(const struct attention_problem *problem, struct method_memory
     bool is_alone = problem->ranks == 1 && traits->exchange != EXCHANGE_SCORES;
     struct buffer_traits plain_backward = {.q = 1, .kv = 1}; /* dq, dk, dv */
     struct buffer_traits none = {0};
-    double p = (double)problem->ranks;
-    double sequence = problem->rows * p;
+    double sequence = problem->rows * (double)problem->ranks;
     memory->forward_buffer_bytes = buffer_bytes(problem, is_alone ? &none : &traits->forward_buffers);
     memory->backward_buffer_bytes = buffer_bytes(problem, is_alone ? &plain_backward : &traits->backward_buffers);
-    if (traits->exchange != EXCHANGE_SCORES) {
+    if (traits->exchange == EXCHANGE_HYBRID && problem->inner_ranks > 1) {
+        /* the ring runs on exchanged copies while the caller still holds q, k and v */
+        memory->forward_buffer_bytes += problem_query_bytes(problem) + problem_kv_bytes(problem);
+    }
+    if (traits->exchange != EXCHANGE_SCORES && (is_alone || !traits->backward_is_whole)) {
         /* the same for every split: rows x heads are conserved by an all-to-all */
-        memory->backward_buffer_bytes += attention_workspace_bytes(problem->batch, problem->rows, problem->heads, problem->head_dim);
+        memory->backward_buffer_bytes += attention_workspace_bytes(problem);
     }
-    memory->saved_bytes = is_alone ? 0 : traits->saved_output * problem_query_bytes(problem);
-    memory->saved_bytes += traits->saved_score * problem->batch * problem->heads * sequence * sequence;
-}
-
-/* ---- rules ------------------------------------------------------------------------------------------------------ */
-
-static bool ulysses_degree_is_legal(int64_t degree, int64_t heads, int64_t kv_heads, bool repeats)
-{
-    bool kv_fits = kv_heads % degree == 0 || (repeats && degree % kv_heads == 0);
-    return heads % degree == 0 && kv_fits;
-}
-
-/* "2, 4, 8, 16, 32 (16 and 32 repeat the 8 key-value heads)" */
-static const char *legal_degrees(struct sp_arena *arena, int64_t heads, int64_t kv_heads, bool repeats)
-{
-    char *legal = sp_strdup(arena, "");
-    char *repeating = sp_strdup(arena, "");
-    for (int64_t p = 2; p <= heads; p++) {
-        if (!ulysses_degree_is_legal(p, heads, kv_heads, repeats)) {
-            continue;
-        }
-        legal = sp_format(arena, "%s%s%" PRId64, legal, legal[0] != '\0' ? ", " : "", p);
-        if (p > kv_heads) {
-            repeating = sp_format(arena, "%s%s%" PRId64, repeating, repeating[0] != '\0' ? ", " : "", p);
-        }
-    }
-    if (legal[0] == '\0') {
-        return "1 only";
-    }
-    if (repeating[0] == '\0') {
-        return legal;
-    }
-    const char *plural = kv_heads == 1 ? "" : "s";
-    return sp_format(arena, "%s (%s repeat the %" PRId64 " key-value head%s)", legal, repeating, kv_heads, plural);
-}
-
-static bool check_ulysses(struct question *question, const struct method_traits *traits, struct sp_error *err)
-{
-    const struct layout_spec *layout = &question->layout;
-    const struct model_spec *model = &question->model;
-    int64_t heads = model->n_heads / layout->tp;
-    int64_t kv_heads = model->n_kv_heads > layout->tp ? model->n_kv_heads / layout->tp : 1;
-    if (question->run.expands_kv) {
-        kv_heads = heads;
-    }
-    if (heads < 1 || model->n_heads % layout->tp != 0 || ulysses_degree_is_legal(layout->sp, heads, kv_heads, traits->repeats_kv_heads)) {
-        return true;
-    }
-    bool heads_fit = heads % layout->sp == 0;
-    const char *per_tp = layout->tp > 1 ? sp_format(question->arena, " of one of %" PRId64 " tp ranks", layout->tp) : "";
-    return sp_fail_rule(err, "ulysses_heads", "%s over %" PRId64 " ranks: %" PRId64 " %s heads%s do not divide by %" PRId64 "; legal degrees here: %s",
-                        method_names[layout->method], layout->sp, heads_fit ? kv_heads : heads, heads_fit ? "key-value" : "query", per_tp,
-                        layout->sp, legal_degrees(question->arena, heads, kv_heads, traits->repeats_kv_heads));
-}
-
-bool method_check(struct question *question, struct sp_error *err)
-{
-    const struct layout_spec *layout = &question->layout;
-    if (!pair_is_legal(layout->method, layout->framework)) {
-        return true; /* layout_check has said so */
-    }
-    const struct method_traits *traits = method_traits(layout->method, layout->framework);
-    if (traits == NULL) {
-        struct sp_texts built = {.arena = question->arena};
-        for (int f = 0; f < N_FRAMEWORKS; f++) {
-            if (method_is_built(layout->method, (enum framework_id)f)) {
-                sp_texts_add(&built, "%s", framework_names[f]);
-            }
-        }
-        const char *instead = built.count > 0 ? sp_join(question->arena, built.items, built.count, ", ") : "none yet; use zigzag";
-        return sp_fail_rule(err, "not_built", "method %s of framework %s is legal but not built yet; built for %s: %s",
-                            method_names[layout->method], framework_names[layout->framework], method_names[layout->method], instead);
-    }
-    return traits->exchange != EXCHANGE_ALL_TO_ALL || layout->sp == 1 || check_ulysses(question, traits, err);
+    memory->saved_bytes = is_alone ? 0 : traits->saved_output * problem_output_bytes(problem);
+    memory->saved_bytes +=
+        traits->saved_score * problem->element_bytes * problem->batch * problem->heads * sequence * sequence;
 }

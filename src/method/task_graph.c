@@ -4,9 +4,11 @@
 #include <assert.h>
 #include <string.h>
 
-void task_graph_init(struct task_graph *graph, struct sp_arena *arena, int64_t ranks)
+void task_graph_init(struct task_graph *graph, struct sp_arena *arena, const struct attention_problem *problem)
 {
-    *graph = (struct task_graph){.arena = arena, .ranks = ranks};
+    bool is_hybrid = problem->traits->exchange == EXCHANGE_HYBRID && problem->ranks > 1;
+    *graph = (struct task_graph){.arena = arena,
+                                 .ranks = is_hybrid ? problem->ranks / problem->inner_ranks : problem->ranks};
 }
 
 /* Doubles an array in the arena until `needed` fit; the old copy is left to the arena. */
@@ -36,12 +38,36 @@ int task_graph_add(struct task_graph *graph, const struct task *task, const int 
         }
         assert(after[i] < graph->n_tasks);
         if (graph->n_after == graph->after_capacity) {
-            graph->after = grown(graph->arena, graph->after, graph->n_after, &graph->after_capacity, sizeof graph->after[0]);
+            graph->after =
+                grown(graph->arena, graph->after, graph->n_after, &graph->after_capacity, sizeof graph->after[0]);
         }
         graph->after[graph->n_after++] = after[i];
         added->n_after++;
     }
     return graph->n_tasks++;
+}
+
+static const struct group_placement *group_of(const struct attention_problem *problem, const struct task *task)
+{
+    switch (task->group) {
+    case GROUP_INNER:
+        return &problem->inner_group;
+    case GROUP_OUTER:
+        return &problem->outer_group;
+    case GROUP_ALL:
+        break;
+    }
+    return &problem->group;
+}
+
+double task_sent_bytes(const struct attention_problem *problem, const struct task *task)
+{
+    if (task->kind == TASK_HOP) {
+        return task->bytes;
+    }
+    return task->kind == TASK_COLLECTIVE
+               ? task->share * collective_sent_bytes(task->operation, group_of(problem, task)->size, task->bytes)
+               : 0;
 }
 
 double task_time(const struct attention_problem *problem, const struct task *task)
@@ -55,9 +81,9 @@ double task_time(const struct attention_problem *problem, const struct task *tas
     case TASK_ELEMENTWISE:
         return elementwise_time(&hardware->gpu, task->bytes, 0);
     case TASK_COLLECTIVE:
-        return task->share * collective_time(hardware, &problem->group, task->operation, task->bytes);
+        return task->share * collective_time(hardware, group_of(problem, task), task->operation, task->bytes);
     case TASK_HOP:
-        return hop_time(hardware, &problem->group, task->bytes);
+        return hop_time(hardware, group_of(problem, task), task->bytes);
     }
     assert(!"task kind");
     return 0;

@@ -22,27 +22,25 @@ static double start_of(const struct task_graph *graph, const struct task *task, 
     return start;
 }
 
-static void count(const struct task_graph *graph, const struct task *task, const struct clocks *clocks, struct uncontended *result)
+static void count(const struct attention_problem *problem, const struct task_graph *graph, const struct task *task,
+                  const struct clocks *clocks, struct uncontended *result)
 {
-    if (task->kind == TASK_HOP) {
-        clocks->sent[task->rank] += task->bytes;
-        result->received_bytes += task->bytes;
-        result->all_sent_bytes += task->bytes;
-    } else if (task->kind == TASK_COLLECTIVE) {
-        double sent = task->share * collective_sent_bytes(task->operation, graph->ranks, task->bytes);
-        for (int64_t r = 0; r < graph->ranks; r++) {
+    double sent = task_sent_bytes(problem, task);
+    for (int64_t r = 0; r < graph->ranks; r++) {
+        if (task->rank == TASK_ALL_RANKS || task->rank == r) {
             clocks->sent[r] += sent;
-            result->received_bytes += sent;
             result->all_sent_bytes += sent;
         }
-    } else if (task->kind == TASK_ATTENTION) {
+    }
+    if (task->kind == TASK_ATTENTION) {
         result->flop += task->share * attention_flop(&task->attention);
     } else if (task->kind == TASK_GEMM) {
         result->flop += task->share * gemm_flop(&task->gemm);
     }
 }
 
-void uncontended_run(const struct attention_problem *problem, const struct task_graph *graph, struct uncontended *result)
+void uncontended_run(const struct attention_problem *problem, const struct task_graph *graph,
+                     struct uncontended *result)
 {
     size_t n = (size_t)graph->ranks;
     struct clocks clocks = {.end = sp_arena_array(graph->arena, (size_t)graph->n_tasks + 1, sizeof(double)),
@@ -64,7 +62,7 @@ void uncontended_run(const struct attention_problem *problem, const struct task_
         if (task->kind == TASK_ATTENTION) {
             result->compute_s += time_s / (double)graph->ranks;
         }
-        count(graph, task, &clocks, result);
+        count(problem, graph, task, &clocks, result);
     }
     for (size_t r = 0; r < n; r++) {
         result->sent_bytes = fmax(result->sent_bytes, clocks.sent[r]);

@@ -8,11 +8,11 @@ struct uncontended {
     double makespan_s;
     double compute_s;  /* attention kernels and products, mean over the ranks */
     double sent_bytes; /* of the rank that sends most */
-    double received_bytes; /* of all ranks; equals what all sent */
     double all_sent_bytes;
-    double flop;       /* of all ranks */
+    double flop; /* of all ranks */
 };
 /* Allocates scratch in the graph's arena. */
-void uncontended_run(const struct attention_problem *problem, const struct task_graph *graph, struct uncontended *result);
+void uncontended_run(const struct attention_problem *problem, const struct task_graph *graph,
+                     struct uncontended *result);
 
 #endif
