@@ -22,7 +22,9 @@ static struct communication_row *row_of(struct estimate *estimate, const struct 
  * is one a micro-batch, and the end of the step happens once: their bytes are spread over the layers alone. */
 void list_communications(const struct step_shape *shape, struct estimate *estimate)
 {
-    double layers = (double)stage_layers(shape, estimate->slowest_stage);
+    bool is_one_layer = shape->question->run.is_attention_only;
+    double layers = is_one_layer ? 1 : (double)stage_layers(shape, estimate->slowest_stage);
+    double m = (double)estimate->micro_batches;
     for (int i = 0; i < estimate->n_operators; i++) {
         const struct operator_row *of = &estimate->operators[i];
         if (of->operation == NULL) {
@@ -32,10 +34,8 @@ void list_communications(const struct step_shape *shape, struct estimate *estima
         row->bytes_per_step += of->count * of->sent_bytes;
         row->time_s += of->count * of->link_s;
         row->exposed_s += of->count * of->time_s;
-        double per_layer = of->is_of_layer ? of->count / ((double)shape->micro_batches * layers) : 0;
-        if (of->axis == AXIS_PP) {
-            per_layer = 1 / layers;
-        } else if (of->pass == STEP_OPTIMIZER) {
+        double per_layer = of->is_of_layer || of->axis == AXIS_PP ? of->count / (m * layers) : 0;
+        if (of->pass == STEP_OPTIMIZER) {
             per_layer = of->count / layers;
         }
         row->bytes_per_layer += per_layer * of->sent_bytes;

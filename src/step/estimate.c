@@ -1,38 +1,75 @@
-/* The estimate of one question: memory, time, rates, what bounds it (docs/model.md, eq. 80-85). */
+/* The estimate of one question: memory, time, rates, what bounds it (docs/model.md, eq. 80-86). */
 #include "step/step_internal.h"
 
 #include <assert.h>
 #include <string.h>
 
-const char *const time_names[] = {"attention", "gemm", "elementwise", "tp_exposed", "sp_exposed", "dp_exposed", "pp_exposed",
-                                  "ep_exposed", "bubble", "imbalance", "optimizer", "offload_exposed", "other", NULL};
-const char *const memory_names[] = {"weights", "gradients", "optimizer", "activations", "attention_buffers", "logits",
-                                    "communication_buffers", "runtime", NULL};
+const char *const time_names[] = {
+    "attention",  "gemm",   "elementwise", "tp_exposed", "sp_exposed",      "dp_exposed", "pp_exposed",
+    "ep_exposed", "bubble", "imbalance",   "optimizer",  "offload_exposed", "other",      NULL};
+const char *const memory_names[] = {
+    "weights", "gradients", "optimizer", "activations", "attention_buffers", "logits", "communication_buffers",
+    "runtime", NULL};
 const char *const step_pass_names[] = {"forward", "backward", "recompute", "optimizer", NULL};
 
-/* Model FLOPs of one sequence (eq. 80): 6 per active parameter and token, attention 4 forward and 8 backward per pair,
- * head and dimension; --flops full counts the pairs above the diagonal too. */
-static double attention_model_flop(const struct question *question)
+/* Pairs of one sequence in layers of one kind, as the convention counts them. */
+static double model_pairs(const struct step_shape *shape, int kind)
 {
-    double s = (double)question->run.seq;
-    double pairs = question->run.counts_full_attention ? s * s : s * (s + 1) / 2;
-    double width = (double)(question->model.n_heads * question->model.head_dim);
-    return 4 * width * pairs * (double)question->model.n_layers;
+    struct token_layout tokens = problem_tokens(&shape->kinds[kind].attention);
+    tokens.rows *= (double)tokens.ranks;
+    tokens.ranks = 1;
+    tokens.is_full = tokens.is_full || shape->question->run.counts_full_attention;
+    double documents = (double)shape->question->run.seq / tokens.rows;
+    return documents * mean_pairs(&tokens);
+}
+
+static double kind_layers(const struct step_shape *shape, int kind)
+{
+    double layers = 0;
+    for (int64_t stage = 0; stage < shape->question->layout.pp; stage++) {
+        double counts[MAX_LAYER_KINDS];
+        stage_kinds(shape, stage, stage_layers(shape, stage), counts);
+        layers += counts[kind];
+    }
+    return layers;
+}
+
+/* Forward attention FLOPs of one sequence and layer (eq. 80): 2 (d + dv) per pair and head. */
+static double layer_attention_flop(const struct step_shape *shape, int kind)
+{
+    const struct model_spec *model = &shape->question->model;
+    double width = (double)(model->n_heads * (model->head_dim + model->value_head_dim));
+    return 2 * width * model_pairs(shape, kind);
+}
+
+static double attention_model_flop(const struct step_shape *shape)
+{
+    double flop = 0;
+    for (int k = 0; k < shape->n_kinds; k++) {
+        flop += kind_layers(shape, k) * layer_attention_flop(shape, k);
+    }
+    return flop;
 }
 
 /* Forward FLOPs that recomputation repeats, in the same convention (eq. 82). */
 static double recomputed_flop(const struct step_shape *shape)
 {
     const struct question *question = shape->question;
-    double layers = 0;
-    for (int64_t stage = 0; stage < question->layout.pp; stage++) {
-        layers += (double)stage_recomputed_layers(shape, stage);
-    }
-    double share = layers / (double)question->model.n_layers;
     struct model_size size = model_size(&question->model);
-    double matrices = 2 * size.layer * layers * (double)question->run.seq;
-    double attention_share = question->layout.recompute == RECOMPUTE_SELECTIVE ? 1 : share;
-    return matrices + attention_share * attention_model_flop(question);
+    bool is_selective = question->layout.recompute == RECOMPUTE_SELECTIVE;
+    double flop = 0;
+    for (int64_t stage = 0; stage < question->layout.pp; stage++) {
+        double counts[MAX_LAYER_KINDS];
+        stage_kinds(shape, stage, is_selective ? stage_layers(shape, stage) : stage_recomputed_layers(shape, stage),
+                    counts);
+        for (int k = 0; k < shape->n_kinds; k++) {
+            double matrices = 2 * size.active_layer[k] * (double)question->run.seq;
+            double matrix_share = !is_selective ? 1 : keeps_products(shape) ? dropped_products_share(shape, k) : 0;
+            double attention_share = keeps_products(shape) ? 0 : 1;
+            flop += counts[k] * (matrix_share * matrices + attention_share * layer_attention_flop(shape, k));
+        }
+    }
+    return flop;
 }
 
 static double precision_peak(const struct step_shape *shape)
@@ -62,11 +99,31 @@ static void rate(const struct step_shape *shape, struct estimate *estimate)
     estimate->parameters_active = size.active;
     estimate->tokens_per_s = tokens / estimate->step_time_s;
     estimate->tokens_per_s_per_gpu = estimate->tokens_per_s / gpus;
-    estimate->model_flop = 6 * size.active * tokens + 3 * sequences * attention_model_flop(question);
+    /* frozen weights (LoRA) have no weight gradient: 4 FLOP a parameter and token instead of 6 */
+    double per_parameter = question->run.lora_rank > 0 ? 4 : 6;
+    estimate->model_flop = per_parameter * size.active * tokens + 3 * sequences * attention_model_flop(shape);
     estimate->model_flop_per_s_per_gpu = estimate->model_flop / estimate->step_time_s / gpus;
     estimate->mfu_frac = estimate->model_flop_per_s_per_gpu / precision_peak(shape);
     double executed = estimate->model_flop + sequences * recomputed_flop(shape);
     estimate->hfu_frac = executed / estimate->step_time_s / gpus / precision_peak(shape);
+}
+
+static const double SECONDS_PER_HOUR = 3600;
+static const double HOURS_PER_DAY = 24;
+
+/* A whole run of --tokens (eq. 86): energy as the nodes' power limit draws it. */
+static void extend_to_run(const struct step_shape *shape, struct estimate *estimate)
+{
+    const struct question *question = shape->question;
+    if (question->run.run_tokens == 0) {
+        return;
+    }
+    double seconds = (double)question->run.run_tokens / estimate->tokens_per_s;
+    double nodes = (double)question->run.gpus / question->hardware.node.gpus.value;
+    estimate->run_days = seconds / SECONDS_PER_HOUR / HOURS_PER_DAY;
+    estimate->run_gpu_hours = seconds / SECONDS_PER_HOUR * (double)question->run.gpus;
+    estimate->run_cost = estimate->run_gpu_hours * question->hardware.gpu.price.value;
+    estimate->run_energy_j = seconds * nodes * question->hardware.node.power.value;
 }
 
 static void count_hbm(const struct step_shape *shape, struct estimate *estimate)
@@ -105,6 +162,7 @@ static const char *find_bound(const struct estimate *estimate)
         {"network", links[TIER_NETWORK] + links[TIER_MIXED]},
         {"bubble", estimate->time_s[TIME_BUBBLE]},
         {"imbalance", estimate->time_s[TIME_IMBALANCE]},
+        {"offload", estimate->time_s[TIME_OFFLOAD_EXPOSED]},
         {"host", estimate->time_s[TIME_OTHER]},
     };
     size_t largest = 0;
@@ -114,20 +172,45 @@ static const char *find_bound(const struct estimate *estimate)
     return shares[largest].name;
 }
 
+/* One layer's attention: its rates are those of one micro-batch through one layer. */
+static void rate_attention_only(const struct step_shape *shape, struct estimate *estimate)
+{
+    const struct question *question = shape->question;
+    double sequences = (double)question->layout.micro_batch;
+    double gpus = (double)(question->layout.sp * question->layout.tp);
+    estimate->tokens_per_s = sequences * (double)question->run.seq / estimate->step_time_s;
+    estimate->tokens_per_s_per_gpu = estimate->tokens_per_s / gpus;
+    estimate->model_flop = 3 * sequences * layer_attention_flop(shape, 0);
+    estimate->model_flop_per_s_per_gpu = estimate->model_flop / estimate->step_time_s / gpus;
+    estimate->mfu_frac = estimate->hfu_frac = estimate->model_flop_per_s_per_gpu / precision_peak(shape);
+    struct model_size size = model_size(&question->model);
+    estimate->parameters_total = size.total;
+    estimate->parameters_active = size.active;
+}
+
 void step_estimate(const struct question *question, struct estimate *estimate)
 {
     memset(estimate, 0, sizeof *estimate);
     struct step_shape shape;
-    struct layer_operators layer;
+    struct layer_operators layers[MAX_LAYER_KINDS];
     struct end_operators ends;
     step_shape_init(&shape, question);
     assert(shape.micro_batches >= 1);
-    price_layer(&shape, &layer);
-    price_ends(&shape, &ends);
+    for (int k = 0; k < shape.n_kinds; k++) {
+        price_layer(&shape, k, &layers[k]);
+    }
     price_memory(&shape, estimate);
-    price_step(&shape, &layer, &ends, estimate);
-    list_communications(&shape, estimate);
-    rate(&shape, estimate);
+    if (question->run.is_attention_only) {
+        price_attention_only(&layers[0], estimate);
+        list_communications(&shape, estimate);
+        rate_attention_only(&shape, estimate);
+    } else {
+        price_ends(&shape, &ends);
+        price_step(&shape, layers, &ends, estimate);
+        list_communications(&shape, estimate);
+        rate(&shape, estimate);
+        extend_to_run(&shape, estimate);
+    }
     count_hbm(&shape, estimate);
     estimate->bound = find_bound(estimate);
 }

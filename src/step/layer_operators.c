@@ -1,188 +1,397 @@
 /* The operators of one decoder layer, forward and backward (docs/model.md, section 5). */
 #include "step/step_internal.h"
 
-static const double BF16_BYTES = 2;
-/* A weight gradient accumulated in place in float32 is read and written. */
-static const double ACCUMULATED_BYTES = 8;
+#include <math.h>
 
-struct projection {
-    const char *forward, *input_gradient, *weight_gradient; /* names */
-    double out, in;                                         /* columns out, columns in */
-    bool is_attention;
-};
+enum { N_ATTENTION_PROJECTIONS = 5 };
 
-static void mark_class(struct operator_row *row, bool is_attention)
+/* q, k and v in one product and the output's; under MLA the latents down and up. */
+static int attention_projections(const struct step_shape *shape, struct projection out[N_ATTENTION_PROJECTIONS])
 {
-    if (row != NULL) {
-        row->is_attention_class = is_attention;
-        row->is_ffn_class = !is_attention;
+    const struct model_spec *model = &shape->question->model;
+    double t = shape->tokens;
+    double h = shape->hidden;
+    double q = shape->heads * shape->head_dim;
+    double output = shape->heads * shape->value_head_dim;
+    int n = 0;
+    if (model->kv_lora_rank == 0) {
+        double columns = q + shape->kv_heads * (shape->head_dim + shape->value_head_dim);
+        out[n++] =
+            (struct projection){"qkv projection", "qkv input gradient", "qkv weight gradient", t, columns, h, 1, true};
+    } else {
+        double nope = shape->head_dim - (double)model->rope_head_dim;
+        double latent = (double)(model->kv_lora_rank + model->rope_head_dim);
+        double split = t / shape->token_split; /* latents are projected before the gather */
+        if (model->q_lora_rank > 0) {
+            double q_lora = (double)model->q_lora_rank;
+            out[n++] = (struct projection){
+                "query down", "query down input gradient", "query down weight gradient", split, q_lora, h, 1, true};
+            out[n++] = (struct projection){
+                "query up", "query up input gradient", "query up weight gradient", t, q, q_lora, 1, true};
+        } else {
+            out[n++] = (struct projection){
+                "query projection", "query input gradient", "query weight gradient", t, q, h, 1, true};
+        }
+        out[n++] = (struct projection){"key-value down",
+                                       "key-value down input gradient",
+                                       "key-value down weight gradient",
+                                       split,
+                                       latent,
+                                       h,
+                                       1,
+                                       true};
+        out[n++] = (struct projection){"key-value up",
+                                       "key-value up input gradient",
+                                       "key-value up weight gradient",
+                                       t,
+                                       shape->heads * (nope + shape->value_head_dim),
+                                       (double)model->kv_lora_rank,
+                                       1,
+                                       true};
+    }
+    out[n++] = (struct projection){
+        "output projection", "output input gradient", "output weight gradient", t, h, output, 1, true};
+    return n;
+}
+
+enum { N_MLP_PROJECTIONS = 2 };
+static void mlp_projections(const struct step_shape *shape, struct projection out[N_MLP_PROJECTIONS])
+{
+    bool is_gated = !shape->question->model.has_plain_mlp;
+    out[0] = (struct projection){is_gated ? "gate and up" : "up",
+                                 is_gated ? "gate and up input gradient" : "up input gradient",
+                                 is_gated ? "gate and up weight gradient" : "up weight gradient",
+                                 shape->tokens,
+                                 shape->mlp_inputs * shape->ffn,
+                                 shape->hidden,
+                                 1,
+                                 false};
+    out[1] = (struct projection){
+        "down", "down input gradient", "down weight gradient", shape->tokens, shape->hidden, shape->ffn, 1, false};
+}
+
+static void add_mlp_forward(const struct step_shape *shape, const struct kind_shape *kind, struct operator_list *list)
+{
+    if (kind->is_moe) {
+        add_experts_forward(shape, list);
+        return;
+    }
+    struct projection mlp[N_MLP_PROJECTIONS];
+    mlp_projections(shape, mlp);
+    project_forward(shape, list, &mlp[0]);
+    project_forward(shape, list, &mlp[1]);
+}
+
+static void add_mlp_backward(const struct step_shape *shape, const struct kind_shape *kind, struct operator_list *list)
+{
+    if (kind->is_moe) {
+        add_experts_backward(shape, list);
+        return;
+    }
+    struct projection mlp[N_MLP_PROJECTIONS];
+    mlp_projections(shape, mlp);
+    if (shape->mlp_tiles > 1) { /* a tiled MLP keeps its input only and runs forward again, piece by piece */
+        project_forward(shape, list, &mlp[0]);
+        project_forward(shape, list, &mlp[1]);
+        double again = mlp_passes(shape, kind, false) * kind_ffn_bytes(shape, kind);
+        operator_mark(operator_elementwise(shape, list, "activation of the MLP again", again), false);
+    }
+    project_backward(shape, list, &mlp[1]);
+    project_backward(shape, list, &mlp[0]);
+}
+
+static void add_projections(const struct step_shape *shape, const struct kind_shape *kind, struct operator_list *list,
+                            bool is_forward)
+{
+    struct projection attention[N_ATTENTION_PROJECTIONS];
+    int n = attention_projections(shape, attention);
+    if (is_forward) {
+        for (int i = 0; i < n; i++) {
+            project_forward(shape, list, &attention[i]);
+        }
+        add_mlp_forward(shape, kind, list);
+        return;
+    }
+    add_mlp_backward(shape, kind, list);
+    for (int i = n - 1; i >= 0; i--) {
+        project_backward(shape, list, &attention[i]);
     }
 }
 
-enum { N_PROJECTIONS = 4 };
-
-static void projections(const struct step_shape *shape, struct projection out[N_PROJECTIONS])
-{
-    double query = shape->heads * shape->head_dim;
-    double key_value = 2 * shape->kv_heads * shape->head_dim;
-    out[0] = (struct projection){"qkv projection", "qkv input gradient", "qkv weight gradient", query + key_value, shape->hidden, true};
-    out[1] = (struct projection){"output projection", "output input gradient", "output weight gradient", shape->hidden, query, true};
-    out[2] = (struct projection){"gate and up", "gate and up input gradient", "gate and up weight gradient", 2 * shape->ffn, shape->hidden, false};
-    out[3] = (struct projection){"down", "down input gradient", "down weight gradient", shape->hidden, shape->ffn, false};
-}
-
-static void add_projections_forward(const struct step_shape *shape, struct operator_list *list)
-{
-    struct projection all[N_PROJECTIONS];
-    projections(shape, all);
-    for (int i = 0; i < N_PROJECTIONS; i++) {
-        struct gemm_call call = {.pass = PASS_FORWARD, .m = shape->tokens, .n = all[i].out, .k = all[i].in, .output_bytes = BF16_BYTES};
-        mark_class(operator_gemm(shape, list, all[i].forward, STEP_FORWARD, &call), all[i].is_attention);
-    }
-}
-
-static void add_projections_backward(const struct step_shape *shape, struct operator_list *list)
-{
-    struct projection all[N_PROJECTIONS];
-    projections(shape, all);
-    bool accumulates = shape->question->software.framework.has_persistent_gradients;
-    for (int i = N_PROJECTIONS - 1; i >= 0; i--) {
-        struct gemm_call input = {.pass = PASS_INPUT_GRADIENT, .m = shape->tokens, .n = all[i].in, .k = all[i].out, .output_bytes = BF16_BYTES};
-        struct gemm_call weight = {.pass = PASS_WEIGHT_GRADIENT, .m = all[i].out, .n = all[i].in, .k = shape->tokens,
-                                   .output_bytes = accumulates ? ACCUMULATED_BYTES : BF16_BYTES};
-        mark_class(operator_gemm(shape, list, all[i].input_gradient, STEP_BACKWARD, &input), all[i].is_attention);
-        mark_class(operator_gemm(shape, list, all[i].weight_gradient, STEP_BACKWARD, &weight), all[i].is_attention);
-    }
-}
-
-static void add_latencies(const struct step_shape *shape, struct operator_list *list, enum step_pass pass, double kernels)
-{
-    struct operator_row row = {.name = "latency of element-wise kernels", .formula = "kernels x kernel latency (eq. 26)",
-                               .source = shape->gpu->kernel_latency.source, .pass = pass, .item = TIME_ELEMENTWISE, .count = kernels,
-                               .time_s = shape->gpu->kernel_latency.value};
-    operator_add(list, &row);
-}
-
-static void add_elementwise(const struct step_shape *shape, struct operator_list *list, enum step_pass pass)
+static void add_elementwise(const struct step_shape *shape, const struct kind_shape *kind, struct operator_list *list,
+                            bool is_forward)
 {
     const struct kernels_spec *kernels = &shape->question->software.kernels;
-    bool is_forward = pass == STEP_FORWARD;
     double hidden = is_forward ? kernels->forward_hidden_passes.value : kernels->backward_hidden_passes.value;
-    double ffn = is_forward ? kernels->forward_ffn_passes.value : kernels->backward_ffn_passes.value;
+    double ffn = mlp_passes(shape, kind, !is_forward);
     double rope = is_forward ? kernels->forward_rope_passes.value : kernels->backward_rope_passes.value;
     double join = is_forward ? 0 : kernels->backward_qkv_passes.value;
-    operator_elementwise(shape, list, "norms and residual additions", pass, hidden * shape->hidden_bytes / shape->token_split);
+    double count = is_forward ? kernels->forward_kernels.value : kernels->backward_kernels.value;
+    operator_elementwise(shape, list, "norms and residual additions",
+                         hidden * shape->hidden_bytes / shape->token_split);
     if (shape->question->model.has_qk_norm) { /* one more norm over q and k: as many passes as one of the two above */
-        mark_class(operator_elementwise(shape, list, "norm of q and k", pass, (is_forward ? 2 : 3) * shape->qk_bytes), true);
+        operator_mark(operator_elementwise(shape, list, "norm of q and k", (is_forward ? 2 : 3) * shape->qk_bytes),
+                      true);
     }
-    mark_class(operator_elementwise(shape, list, "rotary embedding", pass, rope * shape->qk_bytes), true);
-    mark_class(operator_elementwise(shape, list, "join q, k, v gradients", pass, join * shape->qkv_bytes), true);
-    mark_class(operator_elementwise(shape, list, "gated activation", pass, ffn * shape->ffn_bytes), false);
-    add_latencies(shape, list, pass, is_forward ? kernels->forward_kernels.value : kernels->backward_kernels.value);
+    if (shape->question->model.position_rows == 0) {
+        operator_mark(operator_elementwise(shape, list, "rotary embedding", rope * shape->qk_bytes), true);
+    }
+    operator_mark(operator_elementwise(shape, list, "join q, k, v gradients", join * shape->qkv_bytes), true);
+    operator_mark(operator_elementwise(shape, list, "activation of the MLP", ffn * kind_ffn_bytes(shape, kind)), false);
+    struct operator_row latency = {.name = "latency of element-wise kernels",
+                                   .formula = "kernels x kernel latency (eq. 26)",
+                                   .source = shape->gpu->kernel_latency.source,
+                                   .item = TIME_ELEMENTWISE,
+                                   .count = count,
+                                   .time_s = shape->gpu->kernel_latency.value};
+    operator_add(list, &latency);
 }
 
-static void add_attention(const struct step_shape *shape, struct operator_list *list, enum step_pass pass, const struct method_pass *cost)
+/* Short shards: the host cannot launch the kernels and merges of a ring step as fast as the GPU runs them. */
+static double host_floor(const struct step_shape *shape, const struct kind_shape *kind, bool is_backward)
 {
-    const struct attention_problem *problem = &shape->attention;
-    double ranks = (double)problem->ranks;
-    struct operator_row kernels = {.name = "attention", .formula = "4 (forward) or 10 (backward) B H d pairs / rate (eq. 20, 21)",
-                                   .source = problem->curve->source, .pass = pass, .item = TIME_ATTENTION, .is_attention_class = true,
-                                   .count = 1, .m = problem->rows, .n = problem->rows * ranks, .k = problem->heads, .flop = cost->flop,
-                                   .hbm_bytes = cost->attention_hbm_bytes, .time_s = cost->attention_s};
-    struct operator_row imbalance = {.name = "attention of the slowest rank beyond the mean", .formula = "slowest - mean (eq. 13)",
-                                     .source = problem->traits->source, .pass = pass, .item = TIME_IMBALANCE, .count = 1,
-                                     .time_s = cost->imbalance_s};
-    struct operator_row merges = {.name = "merges and copies of the method", .formula = "bytes of the traits row / bandwidth (eq. 43)",
-                                  .source = problem->traits->source, .pass = pass, .item = TIME_SP_EXPOSED, .is_attention_class = true,
-                                  .count = 1, .hbm_bytes = cost->merge_bytes, .time_s = cost->merge_s};
-    operator_add(list, &kernels);
-    operator_add(list, &imbalance);
-    operator_add(list, &merges);
+    const struct framework_spec *framework = &shape->question->software.framework;
+    double per_step = is_backward ? framework->step_host_backward.value : framework->step_host_forward.value;
+    bool is_ring =
+        kind->attention.traits->exchange == EXCHANGE_RING || kind->attention.traits->exchange == EXCHANGE_HYBRID;
+    return is_ring && kind->attention.ranks > 1
+               ? per_step * (double)kind->attention.ranks / (double)kind->attention.inner_ranks
+               : 0;
+}
+
+static void add_exchange_rows(const struct kind_shape *kind, struct operator_list *list, const struct method_pass *cost)
+{
+    const struct attention_problem *problem = &kind->attention;
     for (int i = 0; i < MAX_TRANSFERS && cost->transfers[i].operation != NULL; i++) {
         const struct transfer *t = &cost->transfers[i];
-        struct operator_row exchange = {.name = "exchange of the method", .formula = "what its kernels do not hide (eq. 40-46)",
-                                        .source = problem->traits->source, .pass = pass, .item = TIME_SP_EXPOSED,
-                                        .is_attention_class = true, .count = 1, .hbm_bytes = 2 * t->sent_bytes, .time_s = t->exposed_s,
-                                        .operation = t->operation, .axis = AXIS_CP, .tier = problem->group.tier,
-                                        .sent_bytes = t->sent_bytes, .messages = t->messages, .link_s = t->link_s};
+        struct operator_row exchange = {.name = "exchange of the method",
+                                        .formula = "what its kernels do not hide (eq. 40-49)",
+                                        .source = problem->traits->source,
+                                        .item = TIME_SP_EXPOSED,
+                                        .is_attention_class = true,
+                                        .count = 1,
+                                        .hbm_bytes = 2 * t->sent_bytes,
+                                        .time_s = t->exposed_s,
+                                        .operation = t->operation,
+                                        .axis = AXIS_CP,
+                                        .tier = t->tier,
+                                        .sent_bytes = t->sent_bytes,
+                                        .messages = t->messages,
+                                        .link_s = t->link_s};
         operator_add(list, &exchange);
     }
 }
 
-/* Megatron's tensor parallelism (eq. 52): with sequence parallelism each block gathers its input and scatters its output;
- * backward gathers the output gradient, scatters the input gradient, and gathers the saved input again unless it was
- * kept. Without it each block all-reduces once per pass. */
-static void add_tensor_parallel(const struct step_shape *shape, struct operator_list *list, enum step_pass pass)
+static void add_attention(const struct step_shape *shape, const struct kind_shape *kind, struct operator_list *list,
+                          bool is_backward)
 {
-    if (shape->tp_group.size <= 1) {
+    const struct attention_problem *problem = &kind->attention;
+    const char *source = problem->traits->source;
+    struct method_pass cost;
+    method_price(problem, is_backward, &cost);
+    const struct operator_row rows[] = {
+        {.name = "attention",
+         .formula = "FLOP of the pairs / rate (eq. 20, 21)",
+         .source = problem->curve->source,
+         .item = TIME_ATTENTION,
+         .is_attention_class = true,
+         .count = 1,
+         .m = problem->rows,
+         .n = problem->rows * (double)problem->ranks,
+         .k = problem->heads,
+         .flop = cost.flop,
+         .hbm_bytes = cost.attention_hbm_bytes,
+         .time_s = cost.attention_s},
+        {.name = "attention of the slowest rank beyond the mean",
+         .formula = "slowest - mean (eq. 13)",
+         .source = source,
+         .item = TIME_IMBALANCE,
+         .count = 1,
+         .time_s = cost.imbalance_s},
+        {.name = "merges and copies of the method",
+         .formula = "bytes of the traits row / bandwidth (eq. 43)",
+         .source = source,
+         .item = TIME_SP_EXPOSED,
+         .is_attention_class = true,
+         .count = 1,
+         .hbm_bytes = cost.merge_bytes,
+         .time_s = cost.merge_s},
+        {.name = "host of the ring's steps",
+         .formula = "steps x framework figure step_host - what the GPU needs anyway",
+         .source = source,
+         .item = TIME_SP_EXPOSED,
+         .count = 1,
+         .time_s = fmax(host_floor(shape, kind, is_backward) - cost.total_s, 0)},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
+        operator_add(list, &rows[i]);
+    }
+    add_exchange_rows(kind, list, &cost);
+}
+
+/* What tp ranks gather before attention: the hidden tensor, or under MLA the latents, projected from the split tensor. */
+static double attention_input_bytes(const struct step_shape *shape)
+{
+    const struct model_spec *model = &shape->question->model;
+    if (model->kv_lora_rank == 0 || model->q_lora_rank == 0) {
+        return shape->hidden_bytes;
+    }
+    double latents = (double)(model->q_lora_rank + model->kv_lora_rank + model->rope_head_dim);
+    return shape->hidden_bytes * latents / shape->hidden;
+}
+
+/* Megatron's tensor parallelism (eq. 53): with sequence parallelism each block gathers its input and scatters its output;
+ * backward gathers the output gradient, scatters the input gradient, and gathers the saved input again unless it was
+ * kept. Without it each block all-reduces once per pass. Experts gather nothing: every rank routes its own tokens. */
+static void add_tensor_parallel(const struct step_shape *shape, const struct kind_shape *kind,
+                                struct operator_list *list, bool is_backward)
+{
+    bool has_mlp = !(kind->is_moe && shape->shared_ffn <= 0 && shape->token_split > 1);
+    double hidden = shape->hidden_bytes;
+    if (!shape->question->layout.has_tp_sp) {
+        operator_collective(shape, list,
+                            &(struct collective_call){"tp all-reduce", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_REDUCE,
+                                                      hidden, has_mlp ? 2 : 1});
         return;
     }
-    double bytes = shape->hidden_bytes;
-    if (!shape->question->layout.has_tp_sp) {
-        operator_collective(shape, list, "tp all-reduce", AXIS_TP, COLLECTIVE_ALL_REDUCE, bytes, 2);
-    } else {
-        bool gathers_again = pass == STEP_BACKWARD && !shape->question->software.framework.saves_gathered_input;
-        operator_collective(shape, list, "tp all-gather", AXIS_TP, COLLECTIVE_ALL_GATHER, bytes, gathers_again ? 4 : 2);
-        operator_collective(shape, list, "tp reduce-scatter", AXIS_TP, COLLECTIVE_REDUCE_SCATTER, bytes, 2);
+    bool gathers_again =
+        is_backward && !shape->question->software.framework.saves_gathered_input && shape->question->run.lora_rank == 0;
+    const double inputs[2] = {attention_input_bytes(shape), hidden};
+    for (int block = 0; block < (has_mlp ? 2 : 1); block++) {
+        double gathered = is_backward ? hidden : inputs[block];
+        double scattered = is_backward ? inputs[block] : hidden;
+        operator_collective(
+            shape, list,
+            &(struct collective_call){"tp all-gather", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_GATHER, gathered, 1});
+        operator_collective(shape, list,
+                            &(struct collective_call){"tp all-gather", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_GATHER,
+                                                      inputs[block], gathers_again ? 1 : 0});
+        operator_collective(shape, list,
+                            &(struct collective_call){"tp reduce-scatter", AXIS_TP, &shape->tp_group,
+                                                      COLLECTIVE_REDUCE_SCATTER, scattered, 1});
     }
+}
+
+/* ZeRO 3 prefetches: a gather runs beside the layer before, a scatter beside the next one, and each slows that compute by
+ * the SMs that it holds (eq. 55). `beside_s` is what is left of that compute. */
+static void hide_beside(const struct step_shape *shape, struct operator_row *row, double *beside_s)
+{
+    if (row == NULL) {
+        return;
+    }
+    const struct sp_figure *sms = row->tier == TIER_NVLINK || row->tier == TIER_PCIE
+                                      ? &shape->gpu->communication_sms
+                                      : &shape->gpu->network_communication_sms;
+    double hidden_s = fmin(row->link_s, *beside_s);
+    row->time_s = fmax(row->link_s - hidden_s, row->link_s * sms->value / shape->gpu->sm_count.value);
+    row->formula = "what the neighbouring layer's compute does not hide, or what it slows down (eq. 55)";
+    *beside_s -= hidden_s;
 }
 
 /* ZeRO 3: weights gathered before each pass of the layer, gradients scattered after it, every micro-batch (eq. 55). */
-static void add_sharded_weights(const struct step_shape *shape, struct operator_list *list, enum step_pass pass)
+static void add_sharded_weights(const struct step_shape *shape, int kind, struct operator_list *list, bool is_backward)
 {
-    if (shape->question->layout.zero < 3 || shape->shard_group.size <= 1) {
+    if (shape->question->layout.zero < 3) {
         return;
     }
-    double parameters = rank_layer_parameters(shape);
-    operator_collective(shape, list, "dp all-gather of weights", AXIS_DP, COLLECTIVE_ALL_GATHER, BF16_BYTES * parameters, 1);
-    if (pass == STEP_BACKWARD) {
-        operator_collective(shape, list, "dp reduce-scatter of gradients", AXIS_DP, COLLECTIVE_REDUCE_SCATTER,
-                            shape->gradient_size * parameters, 1);
+    struct parameters all = rank_layer_parameters(shape, kind);
+    struct parameters trained = rank_layer_trained(shape, kind);
+    double times = gathers_once(shape) ? 1 / (double)shape->micro_batches : 1; /* of a micro-batch */
+    if (gathers_once(shape) && is_backward) {
+        all = (struct parameters){0}; /* still whole from forward */
+    }
+    double scattered = is_backward ? shape->gradient_size : 0;
+    const char *gather = "dp all-gather of weights";
+    const char *scatter = "dp reduce-scatter of gradients";
+    const struct collective_call calls[] = {
+        {gather, AXIS_DP, &shape->shard_group, COLLECTIVE_ALL_GATHER, shape->element * all.dense, times},
+        {gather, AXIS_DP, &shape->expert_shard_group, COLLECTIVE_ALL_GATHER, shape->element * all.expert, times},
+        {scatter, AXIS_DP, &shape->shard_group, COLLECTIVE_REDUCE_SCATTER, scattered * trained.dense, times},
+        {scatter, AXIS_DP, &shape->expert_shard_group, COLLECTIVE_REDUCE_SCATTER, scattered * trained.expert, times},
+    };
+    double beside_s = operator_list_time(list);
+    for (size_t i = 0; i < SP_COUNT_OF(calls); i++) {
+        hide_beside(shape, operator_collective(shape, list, &calls[i]), &beside_s);
     }
 }
 
-static void set_pass(struct operator_list *list, enum step_pass pass)
+double dropped_products_share(const struct step_shape *shape, int kind)
 {
-    for (int i = 0; i < list->n; i++) {
-        list->rows[i].pass = pass;
-        list->rows[i].is_of_layer = true;
+    const struct kind_shape *layer = &shape->kinds[kind];
+    const struct model_spec *model = &shape->question->model;
+    double q = shape->heads * shape->head_dim;
+    double k = shape->kv_heads * shape->head_dim;
+    double v = shape->kv_heads * shape->value_head_dim;
+    double o = shape->heads * shape->value_head_dim;
+    double ffn = kind_ffn_bytes(shape, layer) / (shape->element * shape->tokens);
+    double up = (kind_mlp_inputs(shape, layer) - 1) * ffn; /* of gate, up and down the second */
+    if (model->kv_lora_rank == 0) {                        /* q k v o gate up down */
+        double all = q + k + v + o + (kind_mlp_inputs(shape, layer) + 1) * ffn;
+        return (k + o + up) / all;
     }
+    /* query down and up, key-value down and up, o, gate, up, down: elements of the matrices over the hidden size */
+    double h = shape->hidden;
+    double q_lora = (double)model->q_lora_rank;
+    double c = (double)model->kv_lora_rank;
+    double query_up = q_lora > 0 ? q_lora * q / h : q;
+    double expansion = c * shape->heads * (shape->head_dim - (double)model->rope_head_dim + shape->value_head_dim) / h;
+    double all = q_lora + query_up + c + (double)model->rope_head_dim + expansion + o +
+                 (kind_mlp_inputs(shape, layer) + 1) * ffn;
+    return (query_up + expansion + ffn) / all;
 }
 
 /* What backward repeats. Full and block: the forward pass with its exchanges; its weights are gathered once for both, so
- * that gather stays with the backward. Selective: attention and its exchange. */
-static void copy_repeated(const struct layer_operators *layer, bool is_selective, struct operator_list *list)
+ * that gather stays with the backward. Selective: attention and its exchange; or, per operator, what lies between the
+ * kept products: the element-wise kernels and every second product (k, o and one of gate and up). */
+static double repeated_share(const struct step_shape *shape, int kind, const struct operator_row *row)
 {
-    const struct operator_list *forward = &layer->forward;
+    bool is_attention = row->item == TIME_ATTENTION || row->item == TIME_IMBALANCE || row->item == TIME_SP_EXPOSED;
+    if (row->item == TIME_DP_EXPOSED) {
+        return 0;
+    }
+    if (shape->question->layout.recompute != RECOMPUTE_SELECTIVE) {
+        return 1;
+    }
+    if (!keeps_products(shape)) {
+        return is_attention ? 1 : 0;
+    }
+    if (row->item == TIME_ELEMENTWISE) {
+        return 1;
+    }
+    return row->item == TIME_GEMM ? dropped_products_share(shape, kind) : 0;
+}
+
+static void copy_repeated(const struct step_shape *shape, int kind, const struct operator_list *forward,
+                          struct operator_list *list)
+{
     for (int i = 0; i < forward->n; i++) {
-        enum time_item item = forward->rows[i].item;
-        bool is_attention = item == TIME_ATTENTION || item == TIME_IMBALANCE || item == TIME_SP_EXPOSED;
-        if (item != TIME_DP_EXPOSED && (is_attention || !is_selective)) {
-            operator_add(list, &forward->rows[i]);
-        }
+        struct operator_row row = forward->rows[i];
+        row.count *= repeated_share(shape, kind, &row);
+        operator_add(list, &row);
     }
 }
 
-void price_layer(const struct step_shape *shape, struct layer_operators *layer)
+static void price_pass(const struct step_shape *shape, int kind, struct operator_list *list, bool is_backward)
+{
+    list->n = 0;
+    add_projections(shape, &shape->kinds[kind], list, !is_backward);
+    add_attention(shape, &shape->kinds[kind], list, is_backward);
+    add_elementwise(shape, &shape->kinds[kind], list, !is_backward);
+    add_tensor_parallel(shape, &shape->kinds[kind], list, is_backward);
+    add_sharded_weights(shape, kind, list, is_backward);
+}
+
+void price_layer(const struct step_shape *shape, int kind, struct layer_operators *layer)
 {
     enum recompute_kind recompute = shape->question->layout.recompute;
-    layer->forward.n = layer->backward.n = layer->reforward.n = 0;
-    method_price(&shape->attention, false, &layer->attention_forward);
-    method_price(&shape->attention, true, &layer->attention_backward);
-    add_projections_forward(shape, &layer->forward);
-    add_attention(shape, &layer->forward, STEP_FORWARD, &layer->attention_forward);
-    add_elementwise(shape, &layer->forward, STEP_FORWARD);
-    add_tensor_parallel(shape, &layer->forward, STEP_FORWARD);
-    add_sharded_weights(shape, &layer->forward, STEP_FORWARD);
-    set_pass(&layer->forward, STEP_FORWARD);
-    add_projections_backward(shape, &layer->backward);
-    add_attention(shape, &layer->backward, STEP_BACKWARD, &layer->attention_backward);
-    add_elementwise(shape, &layer->backward, STEP_BACKWARD);
-    add_tensor_parallel(shape, &layer->backward, STEP_BACKWARD);
-    add_sharded_weights(shape, &layer->backward, STEP_BACKWARD);
-    set_pass(&layer->backward, STEP_BACKWARD);
+    price_pass(shape, kind, &layer->forward, false);
+    price_pass(shape, kind, &layer->backward, true);
+    layer->reforward.n = 0;
     if (recompute != RECOMPUTE_NONE) {
-        copy_repeated(layer, recompute == RECOMPUTE_SELECTIVE, &layer->reforward);
-        set_pass(&layer->reforward, STEP_RECOMPUTE);
+        copy_repeated(shape, kind, &layer->forward, &layer->reforward);
     }
+    add_offload_layer(shape, layer, kind);
+    operator_list_pass(&layer->forward, STEP_FORWARD, true);
+    operator_list_pass(&layer->backward, STEP_BACKWARD, true);
+    operator_list_pass(&layer->reforward, STEP_RECOMPUTE, true);
 }

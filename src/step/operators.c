@@ -2,6 +2,7 @@
 #include "step/step_internal.h"
 
 #include <assert.h>
+#include <string.h>
 
 double operator_list_time(const struct operator_list *list)
 {
@@ -12,9 +13,18 @@ double operator_list_time(const struct operator_list *list)
     return time_s;
 }
 
+double operator_list_weight_gradient_time(const struct operator_list *list)
+{
+    double time_s = 0;
+    for (int i = 0; i < list->n; i++) {
+        time_s += list->rows[i].is_weight_gradient ? list->rows[i].count * list->rows[i].time_s : 0;
+    }
+    return time_s;
+}
+
 struct operator_row *operator_add(struct operator_list *list, const struct operator_row *row)
 {
-    if (row->time_s <= 0 && row->flop <= 0 && row->hbm_bytes <= 0 && row->sent_bytes <= 0) {
+    if (row->count <= 0 || (row->time_s <= 0 && row->flop <= 0 && row->hbm_bytes <= 0 && row->sent_bytes <= 0)) {
         return NULL;
     }
     assert(list->n < (int)SP_COUNT_OF(list->rows));
@@ -22,22 +32,49 @@ struct operator_row *operator_add(struct operator_list *list, const struct opera
     return &list->rows[list->n++];
 }
 
-struct operator_row *operator_gemm(const struct step_shape *shape, struct operator_list *list, const char *name, enum step_pass pass,
+struct operator_row *operator_accumulate(struct operator_list *list, const struct operator_row *row)
+{
+    for (int i = 0; i < list->n; i++) {
+        struct operator_row *same = &list->rows[i];
+        if (strcmp(same->name, row->name) == 0 && same->is_attention_class == row->is_attention_class) {
+            same->time_s += row->time_s;
+            same->flop += row->flop;
+            same->hbm_bytes += row->hbm_bytes;
+            return same;
+        }
+    }
+    return operator_add(list, row);
+}
+
+struct operator_row *operator_gemm(const struct step_shape *shape, struct operator_list *list, const char *name,
                                    const struct gemm_call *call)
 {
-    struct operator_row row = {.name = name, .formula = "2 m n k / (rate(k) x waves), or bytes / bandwidth (eq. 23)",
-                               .source = shape->gpu->gemm.source, .pass = pass, .item = TIME_GEMM, .count = 1,
-                               .m = call->m, .n = call->n, .k = call->k, .flop = gemm_flop(call),
-                               .hbm_bytes = gemm_hbm_bytes(call), .time_s = gemm_time(shape->gpu, call)};
+    bool is_fp8 = call->precision == DTYPE_FP8 && shape->gpu->has_gemm_fp8;
+    struct operator_row row = {.name = name,
+                               .formula = "2 m n k / (rate(k) x waves), or bytes / bandwidth (eq. 23)",
+                               .source = is_fp8 ? shape->gpu->gemm_fp8.source : shape->gpu->gemm.source,
+                               .item = TIME_GEMM,
+                               .is_weight_gradient = call->pass == PASS_WEIGHT_GRADIENT,
+                               .count = 1,
+                               .m = call->m,
+                               .n = call->n,
+                               .k = call->k,
+                               .flop = gemm_flop(call),
+                               .hbm_bytes = gemm_hbm_bytes(call),
+                               .time_s = gemm_time(shape->gpu, call)};
     return operator_add(list, &row);
 }
 
 struct operator_row *operator_elementwise(const struct step_shape *shape, struct operator_list *list, const char *name,
-                                          enum step_pass pass, double bytes)
+                                          double bytes)
 {
-    struct operator_row row = {.name = name, .formula = "bytes / element-wise bandwidth (eq. 26)",
-                               .source = shape->gpu->elementwise_bandwidth.source, .pass = pass, .item = TIME_ELEMENTWISE,
-                               .count = 1, .hbm_bytes = bytes, .time_s = elementwise_time(shape->gpu, bytes, 0)};
+    struct operator_row row = {.name = name,
+                               .formula = "bytes / element-wise bandwidth (eq. 26)",
+                               .source = shape->gpu->elementwise_bandwidth.source,
+                               .item = TIME_ELEMENTWISE,
+                               .count = 1,
+                               .hbm_bytes = bytes,
+                               .time_s = elementwise_time(shape->gpu, bytes, 0)};
     return operator_add(list, &row);
 }
 
@@ -61,19 +98,47 @@ static enum time_item exposed_item(enum axis axis)
     return TIME_OTHER;
 }
 
-struct operator_row *operator_collective(const struct step_shape *shape, struct operator_list *list, const char *name, enum axis axis,
-                                         enum collective operation, double bytes, double count)
+struct operator_row *operator_collective(const struct step_shape *shape, struct operator_list *list,
+                                         const struct collective_call *call)
 {
-    const struct group_placement *group = axis == AXIS_TP ? &shape->tp_group : &shape->shard_group;
+    static const char *const operations[N_COLLECTIVES] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all",
+                                                          "send-receive"};
     const struct hardware_spec *hardware = &shape->question->hardware;
-    static const char *const operations[N_COLLECTIVES] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all", "send-receive"};
-    double sent = collective_sent_bytes(operation, group->size, bytes);
-    double time_s = collective_time(hardware, group, operation, bytes);
-    struct operator_row row = {.name = name, .formula = "collective over the group, charged in full (eq. 30-35)",
+    const struct group_placement *group = call->group;
+    if (group->size <= 1) {
+        return NULL;
+    }
+    double sent = collective_sent_bytes(call->operation, group->size, call->bytes);
+    double time_s = collective_time(hardware, group, call->operation, call->bytes);
+    struct operator_row row = {.name = call->name,
+                               .formula = "collective over the group, charged in full (eq. 30-35)",
                                .source = group->nodes <= 1 ? hardware->intra.title : hardware->network.title,
-                               .item = exposed_item(axis), .count = count, .time_s = time_s,
+                               .item = exposed_item(call->axis),
+                               .count = call->count,
+                               .time_s = time_s,
                                /* what a rank sends is read from its memory, what it receives is written */
-                               .hbm_bytes = 2 * sent, .operation = operations[operation], .axis = axis, .tier = group->tier,
-                               .sent_bytes = sent, .messages = 1, .link_s = time_s};
+                               .hbm_bytes = 2 * sent,
+                               .operation = operations[call->operation],
+                               .axis = call->axis,
+                               .tier = group->tier,
+                               .sent_bytes = sent,
+                               .messages = 1,
+                               .link_s = time_s};
     return operator_add(list, &row);
+}
+
+void operator_mark(struct operator_row *row, bool is_attention)
+{
+    if (row != NULL) {
+        row->is_attention_class = is_attention;
+        row->is_ffn_class = !is_attention;
+    }
+}
+
+void operator_list_pass(struct operator_list *list, enum step_pass pass, bool is_of_layer)
+{
+    for (int i = 0; i < list->n; i++) {
+        list->rows[i].pass = pass;
+        list->rows[i].is_of_layer = is_of_layer;
+    }
 }

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+static const double PERCENT = 100;
 /* A warning when less than this share of the GPU's memory stays free: allocators of other frameworks were seen to hold
  * 2 to 7 % more than they use (frameworks/megatron.json, allocator_slack). */
 static const double LITTLE_HEADROOM_FRAC = 0.05;
@@ -23,8 +24,11 @@ static void remark_memory(struct question *question, const struct estimate *esti
         const struct layout_spec *layout = &question->layout;
         const char *first = layout->recompute == RECOMPUTE_FULL ? "" : "--recompute full, ";
         const char *zero = layout->zero < 3 && layout->dp * layout->sp > 1 ? "--zero 3, " : "";
-        sp_texts_add(&question->warnings, "does not fit: %s short of memory on stage %" PRId64 " of %" PRId64 "; try %s%smore GPUs over sp, tp or pp",
-                     sp_quantity_print(question->arena, -estimate->headroom_bytes, SP_BYTES), estimate->peak_stage + 1, layout->pp, first, zero);
+        sp_texts_add(&question->warnings,
+                     "does not fit: %s short of memory on stage %" PRId64 " of %" PRId64
+                     "; try %s%smore GPUs over sp, tp or pp",
+                     sp_quantity_print(question->arena, -estimate->headroom_bytes, SP_BYTES), estimate->peak_stage + 1,
+                     layout->pp, first, zero);
     } else if (estimate->headroom_bytes < LITTLE_HEADROOM_FRAC * estimate->capacity_bytes) {
         sp_texts_add(&question->warnings, "only %s left: fragmentation can exceed it; keep 5 %% free",
                      sp_quantity_print(question->arena, estimate->headroom_bytes, SP_BYTES));
@@ -35,8 +39,10 @@ static void remark_bubble(struct question *question, const struct estimate *esti
 {
     double share = estimate->time_s[TIME_BUBBLE] / estimate->step_time_s;
     if (share > LARGE_BUBBLE_FRAC) {
-        sp_texts_add(&question->warnings, "the pipeline idles for %.0f %% of the step: %" PRId64 " micro-batches over %" PRId64 " stages; raise --global-batch or lower --pp",
-                     100 * share, estimate->micro_batches, question->layout.pp);
+        sp_texts_add(&question->warnings,
+                     "the pipeline idles for %.0f %% of the step: %" PRId64 " micro-batches over %" PRId64
+                     " stages; raise --global-batch or lower --pp",
+                     PERCENT * share, estimate->micro_batches, question->layout.pp);
     }
 }
 
@@ -44,12 +50,15 @@ static void remark_method(struct question *question, const struct estimate *esti
 {
     const struct layout_spec *layout = &question->layout;
     if (layout->method == METHOD_RING && layout->sp > 1) {
-        sp_texts_add(&question->warnings, "a contiguous causal ring waits for its last rank for %.0f %% of the step; zigzag balances the same work",
-                     100 * estimate->time_s[TIME_IMBALANCE] / estimate->step_time_s);
+        sp_texts_add(
+            &question->warnings,
+            "a contiguous causal ring waits for its last rank for %.0f %% of the step; zigzag balances the same work",
+            PERCENT * estimate->time_s[TIME_IMBALANCE] / estimate->step_time_s);
     }
     const struct attention_curve *curve = gpu_attention_curve(&question->hardware.gpu, layout->attention);
     if (attention_is_extrapolated(curve, (double)question->model.head_dim)) {
-        sp_texts_add(&question->assumed, "%s rate at head dimension %" PRId64 " (nearest measured one used)", layout->attention, question->model.head_dim);
+        sp_texts_add(&question->assumed, "%s rate at head dimension %" PRId64 " (nearest measured one used)",
+                     layout->attention, question->model.head_dim);
     }
 }
 

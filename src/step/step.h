@@ -10,15 +10,34 @@
 
 /* Categories of time on the critical path; they add up to the step time. Names: time_names[]. */
 enum time_item {
-    TIME_ATTENTION, TIME_GEMM, TIME_ELEMENTWISE, TIME_TP_EXPOSED, TIME_SP_EXPOSED, TIME_DP_EXPOSED, TIME_PP_EXPOSED,
-    TIME_EP_EXPOSED, TIME_BUBBLE, TIME_IMBALANCE, TIME_OPTIMIZER, TIME_OFFLOAD_EXPOSED, TIME_OTHER, N_TIME_ITEMS
+    TIME_ATTENTION,
+    TIME_GEMM,
+    TIME_ELEMENTWISE,
+    TIME_TP_EXPOSED,
+    TIME_SP_EXPOSED,
+    TIME_DP_EXPOSED,
+    TIME_PP_EXPOSED,
+    TIME_EP_EXPOSED,
+    TIME_BUBBLE,
+    TIME_IMBALANCE,
+    TIME_OPTIMIZER,
+    TIME_OFFLOAD_EXPOSED,
+    TIME_OTHER,
+    N_TIME_ITEMS
 };
 extern const char *const time_names[]; /* "attention", "gemm", ..., NULL: the keys of time_s */
 
 /* Categories of memory of the worst rank at its worst moment; they add up to the peak. Names: memory_names[]. */
 enum memory_item {
-    MEMORY_WEIGHTS, MEMORY_GRADIENTS, MEMORY_OPTIMIZER, MEMORY_ACTIVATIONS, MEMORY_ATTENTION_BUFFERS, MEMORY_LOGITS,
-    MEMORY_COMMUNICATION_BUFFERS, MEMORY_RUNTIME, N_MEMORY_ITEMS
+    MEMORY_WEIGHTS,
+    MEMORY_GRADIENTS,
+    MEMORY_OPTIMIZER,
+    MEMORY_ACTIVATIONS,
+    MEMORY_ATTENTION_BUFFERS,
+    MEMORY_LOGITS,
+    MEMORY_COMMUNICATION_BUFFERS,
+    MEMORY_RUNTIME,
+    N_MEMORY_ITEMS
 };
 extern const char *const memory_names[];
 
@@ -27,44 +46,53 @@ enum step_pass { STEP_FORWARD, STEP_BACKWARD, STEP_RECOMPUTE, STEP_OPTIMIZER, N_
 extern const char *const step_pass_names[];
 
 /* Moments at which the peak can stand. Names: moment_names[]. */
-enum moment { MOMENT_FORWARD, MOMENT_LOSS, MOMENT_HEAD_BACKWARD, MOMENT_RECOMPUTED, MOMENT_MLP_BACKWARD, MOMENT_ATTENTION_BACKWARD, MOMENT_OPTIMIZER, N_MOMENTS };
+enum moment {
+    MOMENT_FORWARD,
+    MOMENT_LOSS,
+    MOMENT_HEAD_BACKWARD,
+    MOMENT_RECOMPUTED,
+    MOMENT_MLP_BACKWARD,
+    MOMENT_ATTENTION_BACKWARD,
+    MOMENT_OPTIMIZER,
+    N_MOMENTS
+};
 extern const char *const moment_names[];
 
-/* One operator's share: what --explain prints. `count` times `time_s` is its part of the slowest stage's time for one
- * micro-batch (or, for the optimizer pass, of the step). */
+/* One operator's share: what --explain prints. `count` times `time_s` is its part of the step. */
 struct operator_row {
-    const char *name;     /* "qkv projection", "attention", "tp all-gather" ... */
-    const char *formula;  /* "2 m n k / rate(k)" and the number of the equation in docs/model.md */
-    const char *source;   /* of the rate or figure that decides it; borrows from the specs */
+    const char *name;    /* "qkv projection", "attention", "tp all-gather" ... */
+    const char *formula; /* "2 m n k / rate(k)" and the number of the equation in docs/model.md */
+    const char *source;  /* of the rate or figure that decides it; borrows from the specs */
     enum step_pass pass;
     enum time_item item;
     bool is_attention_class; /* counts into hbm.attention_share: qkv and output projections, attention itself */
     bool is_ffn_class;
     double count;
-    double m, n, k;       /* GEMM and attention shapes (attention: query rows, key rows, heads), else 0 */
+    double m, n, k; /* GEMM and attention shapes (attention: query rows, key rows, heads), else 0 */
     double flop;
     double hbm_bytes;
-    double time_s;        /* of one; of communication: the part on the critical path */
+    double time_s; /* of one; of communication: the part on the critical path */
     /* communication, else operation is NULL */
     const char *operation; /* "all-gather", "ring", ... */
     enum axis axis;
     enum tier tier;
-    bool is_of_layer;      /* belongs to a layer, not to the vocabulary or the end of the step */
+    bool is_weight_gradient; /* can be put off by a schedule */
+    bool is_of_layer;        /* belongs to a layer, not to the vocabulary or the end of the step */
     double sent_bytes;
     double messages;
-    double link_s;         /* on the link, hidden or not */
+    double link_s; /* on the link, hidden or not */
 };
 
 struct communication_row {
-    enum axis axis;          /* AXIS_CP prints as "sp" */
-    const char *operation;   /* "all-gather", "ring", "all-to-all", "reduce-scatter", "send-receive" */
+    enum axis axis;        /* AXIS_CP prints as "sp" */
+    const char *operation; /* "all-gather", "ring", "all-to-all", "reduce-scatter", "send-receive" */
     enum step_pass pass;
-    double bytes_per_layer;    /* sent by the busiest GPU for one micro-batch, mean over the layers of its stage */
+    double bytes_per_layer; /* sent by the busiest GPU for one micro-batch, mean over the layers of its stage */
     double messages_per_layer;
     double bytes_per_step;
     enum tier tier;
-    double time_s;           /* on the link, whole step */
-    double exposed_s;        /* of it on the critical path */
+    double time_s;    /* on the link, whole step */
+    double exposed_s; /* of it on the critical path */
 };
 
 struct tensor_row { /* of the worst rank at its worst moment */
@@ -74,7 +102,7 @@ struct tensor_row { /* of the worst rank at its worst moment */
     double bytes;
 };
 
-enum { MAX_OPERATORS = 96, MAX_COMMUNICATIONS = 32, MAX_TENSORS = 48 };
+enum { MAX_OPERATORS = 512, MAX_COMMUNICATIONS = 48, MAX_TENSORS = 48 };
 
 struct estimate {
     /* memory */
@@ -92,7 +120,7 @@ struct estimate {
     double step_time_s;
     double time_s[N_TIME_ITEMS];
     int64_t micro_batches;
-    int64_t slowest_stage; /* 0-based */
+    int64_t slowest_stage;                    /* 0-based */
     double stage_forward_s, stage_backward_s; /* of the slowest stage, one micro-batch */
     int n_operators;
     struct operator_row operators[MAX_OPERATORS];
@@ -103,6 +131,8 @@ struct estimate {
     double model_flop; /* of one step, all GPUs */
     double model_flop_per_s_per_gpu, mfu_frac, hfu_frac;
     double hbm_utilisation_frac, hbm_attention_share_frac, hbm_ffn_share_frac;
+    /* a whole run (--tokens); 0 when not asked */
+    double run_days, run_gpu_hours, run_cost, run_energy_j;
     const char *bound; /* "attention", "gemm", "hbm", "nvlink", "network", "bubble", ... */
     double parameters_total, parameters_active;
 };

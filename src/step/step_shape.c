@@ -1,9 +1,13 @@
 /* Shapes of one rank, from the question (docs/model.md, section 5). */
 #include "step/step_internal.h"
 
+/* GELU between two products: see mlp_passes. */
+static const double PLAIN_FORWARD_PASSES = 2;
+static const double PLAIN_BACKWARD_PASSES = 3;
+static const double PLAIN_SAVED_TENSORS = 2;
+
 #include <math.h>
 
-static const double BF16_BYTES = 2;
 /* Megatron pads the vocabulary to a multiple of 128 x tp (arguments.py: make_vocab_size_divisible_by). */
 static const double VOCAB_MULTIPLE = 128;
 
@@ -12,22 +16,53 @@ static void shape_heads(struct step_shape *shape, const struct model_spec *model
     shape->heads = (double)model->n_heads / shape->tp;
     shape->kv_heads = fmax((double)model->n_kv_heads / shape->tp, 1);
     shape->head_dim = (double)model->head_dim;
-    shape->qk_bytes = BF16_BYTES * shape->tokens * (shape->heads + shape->kv_heads) * shape->head_dim;
-    shape->qkv_bytes = BF16_BYTES * shape->tokens * (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
+    shape->value_head_dim = (double)model->value_head_dim;
+    double q = shape->heads * shape->head_dim;
+    double k = shape->kv_heads * shape->head_dim;
+    double v = shape->kv_heads * shape->value_head_dim;
+    shape->qk_bytes = shape->element * shape->tokens * (q + k);
+    shape->qkv_bytes = shape->element * shape->tokens * (q + k + v);
+}
+
+/* Experts live on the same ranks as the rest, without the sp axis: ep x etp of them hold all experts once. Under TP + SP
+ * each tp rank routes its own tokens; an etp group works on the tokens of all its ranks. */
+static void shape_experts(struct step_shape *shape, const struct model_spec *model, const struct layout_spec *layout)
+{
+    shape->expert_shards = 1;
+    if (model->n_experts == 0) {
+        return;
+    }
+    shape->shared_ffn = (double)model->shared_expert_ffn / shape->tp;
+    shape->expert_ffn = (double)model->expert_ffn / (double)layout->etp;
+    shape->local_experts = (double)model->n_experts / (double)layout->ep;
+    shape->routed_tokens = shape->tokens / shape->token_split;
+    shape->expert_tokens = shape->routed_tokens * (double)model->experts_per_token * (double)layout->etp;
+    shape->expert_shards = (double)shape->question->run.gpus / (double)(layout->pp * layout->ep * layout->etp);
 }
 
 static void shape_vocab(struct step_shape *shape, const struct question *question)
 {
     double vocab = (double)question->model.vocab;
     if (question->run.is_vocab_parallel) {
-        double multiple = VOCAB_MULTIPLE * shape->tp;
-        bool is_padded = question->software.framework.has_gradient_placeholders || shape->tp > 1;
-        double padded = is_padded ? ceil(vocab / multiple) * multiple : vocab;
-        shape->vocab = padded / shape->tp;
+        double multiple = question->software.framework.pads_vocabulary ? VOCAB_MULTIPLE * shape->tp : shape->tp;
+        shape->vocab = ceil(vocab / multiple) * multiple / shape->tp;
         shape->head_tokens = shape->tokens;
     } else {
         shape->vocab = vocab;
         shape->head_tokens = shape->tokens / shape->token_split;
+    }
+}
+
+static void shape_kinds(struct step_shape *shape, const struct question *question)
+{
+    const struct model_spec *model = &question->model;
+    shape->n_kinds = model->n_kinds;
+    for (int i = 0; i < model->n_kinds; i++) {
+        bool is_windowed = question->run.mask == MASK_WINDOW;
+        double window = is_windowed ? (double)question->run.window : (double)model->kinds[i].window;
+        shape->kinds[i].is_moe = model->kinds[i].is_moe;
+        shape->kinds[i].attention = method_problem(question, question->run.mask == MASK_FULL ? 0 : window);
+        method_memory(&shape->kinds[i].attention, &shape->kinds[i].attention_memory);
     }
 }
 
@@ -36,40 +71,60 @@ void step_shape_init(struct step_shape *shape, const struct question *question)
     const struct layout_spec *layout = &question->layout;
     const struct run_spec *run = &question->run;
     *shape = (struct step_shape){.question = question, .gpu = &question->hardware.gpu};
-    shape->attention = method_problem(question);
-    method_memory(&shape->attention, &shape->attention_memory);
     shape->tp_group = layout_placement(layout, &question->hardware, AXIS_TP);
     shape->pp_group = layout_placement(layout, &question->hardware, AXIS_PP);
     shape->shard_group = layout_shard_placement(layout, &question->hardware);
+    shape->etp_group = layout_expert_placement(layout, &question->hardware, AXIS_TP);
+    shape->ep_group = layout_expert_placement(layout, &question->hardware, AXIS_EP);
+    shape->expert_shard_group = layout_expert_placement(layout, &question->hardware, AXIS_DP);
     shape->tp = (double)layout->tp;
     shape->token_split = layout->has_tp_sp ? shape->tp : 1;
+    shape->element = (double)dtype_bytes(activation_dtype(layout->precision));
     shape->tokens = (double)layout->micro_batch * (double)run->seq / (double)layout->sp;
     shape->hidden = (double)question->model.hidden;
     shape->ffn = (double)question->model.ffn / shape->tp;
-    shape->hidden_bytes = BF16_BYTES * shape->tokens * shape->hidden;
-    shape->ffn_bytes = BF16_BYTES * shape->tokens * shape->ffn;
+    shape->mlp_inputs = question->model.has_plain_mlp ? 1 : GATED_INPUTS;
+    shape->hidden_bytes = shape->element * shape->tokens * shape->hidden;
     shape->gradient_size = (double)dtype_bytes(run->gradient_dtype);
     shape->parameter_size = (double)dtype_bytes(run->parameter_dtype);
     shape->shards = (double)(layout->dp * layout->sp);
+    /* ALST: as many pieces as tokens over hidden size (TiledMLP) */
+    shape->mlp_tiles = run->is_mlp_tiled ? ceil(shape->tokens / shape->hidden) : 1;
     shape->micro_batches = run->global_batch / (layout->dp * layout->micro_batch);
     shape_heads(shape, &question->model);
+    shape_experts(shape, &question->model, layout);
     shape_vocab(shape, question);
+    shape_kinds(shape, question);
 }
 
-double rank_layer_parameters(const struct step_shape *shape)
+double kind_ffn_bytes(const struct step_shape *shape, const struct kind_shape *kind)
 {
-    const struct model_spec *model = &shape->question->model;
-    double qkv_columns = (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
-    double matrices = shape->hidden * qkv_columns + shape->heads * shape->head_dim * shape->hidden + 3 * shape->hidden * shape->ffn;
-    double norms = 2 * shape->hidden + (model->has_qk_norm ? 2 * shape->head_dim : 0);
-    double biases = (model->has_qkv_bias ? qkv_columns : 0) + (model->has_o_bias ? shape->hidden : 0) +
-                    (model->has_mlp_bias ? 2 * shape->ffn + shape->hidden : 0);
-    return matrices + norms + biases;
+    double dense = shape->element * shape->tokens * (kind->is_moe ? shape->shared_ffn : shape->ffn);
+    return dense + (kind->is_moe ? shape->element * shape->expert_tokens * shape->expert_ffn : 0);
 }
 
-double rank_vocab_parameters(const struct step_shape *shape)
+double kind_mlp_inputs(const struct step_shape *shape, const struct kind_shape *kind)
 {
-    return shape->vocab * shape->hidden;
+    return kind->is_moe ? GATED_INPUTS : shape->mlp_inputs;
+}
+
+static bool is_plain(const struct step_shape *shape, const struct kind_shape *kind)
+{
+    return kind_mlp_inputs(shape, kind) < GATED_INPUTS;
+}
+
+double mlp_passes(const struct step_shape *shape, const struct kind_shape *kind, bool is_backward)
+{
+    const struct kernels_spec *kernels = &shape->question->software.kernels;
+    if (is_plain(shape, kind)) {
+        return is_backward ? PLAIN_BACKWARD_PASSES : PLAIN_FORWARD_PASSES;
+    }
+    return is_backward ? kernels->backward_ffn_passes.value : kernels->forward_ffn_passes.value;
+}
+
+double mlp_saved_tensors(const struct step_shape *shape, const struct kind_shape *kind)
+{
+    return is_plain(shape, kind) ? PLAIN_SAVED_TENSORS : shape->question->software.kernels.saved_ffn_tensors.value;
 }
 
 int64_t stage_layers(const struct step_shape *shape, int64_t stage)
@@ -77,32 +132,41 @@ int64_t stage_layers(const struct step_shape *shape, int64_t stage)
     return layout_stage_layers(&shape->question->layout, &shape->question->model, stage);
 }
 
-double rank_stage_parameters(const struct step_shape *shape, int64_t stage)
+void stage_kinds(const struct step_shape *shape, int64_t stage, int64_t layers, double counts[MAX_LAYER_KINDS])
 {
-    int64_t last = shape->question->layout.pp - 1;
-    double parameters = (double)stage_layers(shape, stage) * rank_layer_parameters(shape);
-    if (stage == 0) {
-        parameters += rank_vocab_parameters(shape);
+    const struct model_spec *model = &shape->question->model;
+    int64_t first = layout_stage_first(&shape->question->layout, model, stage);
+    for (int i = 0; i < MAX_LAYER_KINDS; i++) {
+        counts[i] = 0;
     }
-    if (stage == last) {
-        bool shares_table = shape->question->model.has_tied_embeddings && last == 0;
-        parameters += shape->hidden + (shares_table ? 0 : rank_vocab_parameters(shape));
+    if (model->n_kinds == 1) {
+        counts[0] = (double)layers;
+        return;
     }
-    return parameters;
+    for (int64_t i = first; i < first + layers; i++) {
+        counts[model->kind_of_layer[i]] += 1;
+    }
+}
+
+bool keeps_products(const struct step_shape *shape)
+{
+    return shape->question->layout.recompute == RECOMPUTE_SELECTIVE &&
+           shape->question->software.framework.selective_keeps_products;
+}
+
+bool gathers_once(const struct step_shape *shape)
+{
+    const struct layout_spec *layout = &shape->question->layout;
+    return layout->zero >= 3 && layout->pp > 1 && shape->question->software.framework.gathers_once_under_pp;
 }
 
 int64_t stage_recomputed_layers(const struct step_shape *shape, int64_t stage)
 {
     const struct layout_spec *layout = &shape->question->layout;
     int64_t layers = stage_layers(shape, stage);
-    switch (layout->recompute) {
-    case RECOMPUTE_FULL:
-        return layers;
-    case RECOMPUTE_BLOCK:
-        return layout->recompute_layers < layers ? layout->recompute_layers : layers;
-    case RECOMPUTE_NONE:
-    case RECOMPUTE_SELECTIVE:
-        break;
+    int64_t wanted = layout->recompute == RECOMPUTE_FULL || keeps_products(shape) ? layers : 0;
+    if (layout->recompute == RECOMPUTE_BLOCK) {
+        wanted = layout->recompute_layers * layout->vpp; /* per virtual stage */
     }
-    return 0;
+    return wanted < layers ? wanted : layers;
 }

@@ -48,17 +48,20 @@ static void bench(struct sp_arena *arena, const char *name, const char *settings
         per_question[round] = (resolved - start) / QUESTIONS;
         per_estimate[round] = (now_s() - resolved) / ESTIMATES;
     }
-    printf("%-28s %8.0f ns per estimate %8.2f ms to load and resolve (checksum %.6g)\n", name, 1e9 * median(per_estimate, ROUNDS),
-           1e3 * median(per_question, ROUNDS), sum);
+    printf("%-28s %8.0f ns per estimate %8.2f ms to load and resolve (checksum %.6g)\n", name,
+           1e9 * median(per_estimate, ROUNDS), 1e3 * median(per_question, ROUNDS), sum);
 }
 
 int main(void)
 {
     struct sp_arena *arena = sp_arena_open();
     bench(arena, "8b, 8 GPUs, zigzag", "model=llama-3.1-8b hardware=dgx-h100 gpus=8 sp=8 seq=256K method=zigzag");
-    bench(arena, "70b, 512 GPUs, tp8 sp8 pp8", "model=llama-3.1-70b hardware=dgx-h100 gpus=512 tp=8 sp=8 pp=8 seq=1M method=zigzag");
-    bench(arena, "70b, 512 GPUs, ulysses", "model=llama-3.1-70b hardware=dgx-h100 gpus=512 tp=8 sp=8 pp=8 seq=1M method=ulysses");
-    bench(arena, "405b, 16384 GPUs, pp 126", "model=llama-3.1-405b hardware=dgx-h100 gpus=16128 tp=8 sp=16 pp=126 seq=128K method=zigzag");
+    bench(arena, "70b, 512 GPUs, tp8 sp8 pp8",
+          "model=llama-3.1-70b hardware=dgx-h100 gpus=512 tp=8 sp=8 pp=8 seq=1M method=zigzag");
+    bench(arena, "70b, 512 GPUs, ulysses",
+          "model=llama-3.1-70b hardware=dgx-h100 gpus=512 tp=8 sp=8 pp=8 seq=1M method=ulysses");
+    bench(arena, "405b, 16384 GPUs, pp 126",
+          "model=llama-3.1-405b hardware=dgx-h100 gpus=16128 tp=8 sp=16 pp=126 seq=128K method=zigzag");
     sp_arena_close(arena);
     return 0;
 }

@@ -19,16 +19,21 @@ struct count_setting {
     const char *key;
     size_t offset;
 };
-#define COUNT(name) {#name, offsetof(struct request, name)}
-static const struct count_setting counts[] = {COUNT(gpus), COUNT(nodes), COUNT(seq), COUNT(micro_batch), COUNT(tp), COUNT(sp),
-                                              COUNT(pp), COUNT(vpp), COUNT(dp), COUNT(ep), COUNT(etp)};
+#define COUNT(name)                                                                                                    \
+    {                                                                                                                  \
+#name, offsetof(struct request, name)                                                                          \
+    }
+static const struct count_setting counts[] = {COUNT(gpus),     COUNT(nodes),     COUNT(seq),   COUNT(micro_batch),
+                                              COUNT(tp),       COUNT(sp),        COUNT(pp),    COUNT(vpp),
+                                              COUNT(dp),       COUNT(ep),        COUNT(etp),   COUNT(sp_ulysses),
+                                              COUNT(sp_inner), COUNT(documents), COUNT(tokens)};
 
 static bool set_count_named(struct request *request, const char *key, const char *value)
 {
     for (size_t i = 0; i < SP_COUNT_OF(counts); i++) {
         if (strcmp(counts[i].key, key) == 0) {
             struct sp_option_count *count = (struct sp_option_count *)(void *)((char *)request + counts[i].offset);
-            set_count(count, strcmp(key, "seq") == 0 ? SP_TOKENS : SP_COUNT, value);
+            set_count(count, strcmp(key, "seq") == 0 || strcmp(key, "documents") == 0 ? SP_TOKENS : SP_COUNT, value);
             return true;
         }
     }
@@ -40,9 +45,11 @@ static const char **text_member(struct request *request, const char *key)
     const struct {
         const char *key;
         const char **member;
-    } texts[] = {{"model", &request->model},         {"hardware", &request->hardware},       {"network", &request->network},
-                 {"batch", &request->global_batch},  {"pp-layers", &request->pp_layers},     {"recompute", &request->recompute},
-                 {"attention", &request->attention}, {"mask", &request->mask}};
+    } texts[] = {{"model", &request->model},         {"hardware", &request->hardware},
+                 {"network", &request->network},     {"batch", &request->global_batch},
+                 {"pp-layers", &request->pp_layers}, {"recompute", &request->recompute},
+                 {"attention", &request->attention}, {"mask", &request->mask},
+                 {"offload", &request->offload},     {"train", &request->train}};
     for (size_t i = 0; i < SP_COUNT_OF(texts); i++) {
         if (strcmp(texts[i].key, key) == 0) {
             return texts[i].member;

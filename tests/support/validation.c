@@ -210,7 +210,7 @@ static void add_options(struct command_line *line, const struct sp_json *setting
 
 static bool price(struct command_line *line, struct question *question, struct estimate *estimate, struct sp_error *err)
 {
-    struct command_options options = {.vary = {.arena = line->arena}, .only = -1};
+    struct command_options options = {.vary = {.arena = line->arena}};
     char **argv = sp_arena_array(line->arena, line->words.count + 2, sizeof(*argv));
     argv[0] = sp_strdup(line->arena, "estimate");
     for (size_t i = 0; i < line->words.count; i++) {

@@ -15,17 +15,18 @@ static void megatron_peak_equals_measured(void **state)
         const char *settings;
         double measured_mib;
     } rows[] = {
-        {"tp=1 pp=2 batch=16", 68149.2},
-        {"tp=1 pp=2 batch=128", 68149.2},
-        {"tp=2 batch=16", 62136.3},
-        {"tp=4 batch=8", 40009.8},
-        {"tp=8 batch=4", 28965.4},
+        {"tp=1 pp=2 batch=16", 68149.2}, {"tp=1 pp=2 batch=128", 68149.2}, {"tp=2 batch=16", 62136.3},
+        {"tp=4 batch=8", 40009.8},       {"tp=8 batch=4", 28965.4},
     };
     struct sp_arena *arena = sp_arena_open();
     for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
         struct estimate estimate;
-        estimate_from(arena, sp_format(arena, "model=llama-3.1-70b set=model.num_hidden_layers=12 hardware=dgx-b200 gpus=8 seq=4096 "
-                                              "recompute=none zero=1 framework=megatron %s", rows[i].settings), &estimate);
+        estimate_from(arena,
+                      sp_format(arena,
+                                "model=llama-3.1-70b set=model.num_hidden_layers=12 hardware=dgx-b200 gpus=8 seq=4096 "
+                                "recompute=none zero=1 framework=megatron %s",
+                                rows[i].settings),
+                      &estimate);
         assert_close(estimate.peak_allocated_bytes / MIB, rows[i].measured_mib, 0.002);
     }
     sp_arena_close(arena);
