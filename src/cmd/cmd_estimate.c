@@ -42,8 +42,5 @@ bool cmd_estimate(struct command_context *context, int argc, char **argv, struct
     if (options.wants_help) {
         return true;
     }
-    if (options.only >= 0) {
-        return sp_fail(err, SP_ERROR_USAGE, "--only attention is not built yet: leave it out to price the whole step");
-    }
     return options.vary.count > 0 ? estimate_rows(context, &options, err) : estimate_one(context, &options, err);
 }

@@ -19,6 +19,9 @@ void command_help(struct command_context *context, const struct command *command
     bool has_synopsis = command->synopsis != NULL;
     (void)fprintf(file, "usage: seqplan %s%s%s\n\n%s\n", command->name, has_synopsis ? " " : "",
                   has_synopsis ? command->synopsis : "", command->summary);
+    if (command->details != NULL) {
+        (void)fprintf(file, "\n%s\n", command->details);
+    }
     if (command->run == NULL) {
         (void)fputs("\nnot built yet\n", file);
         return;

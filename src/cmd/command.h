@@ -26,6 +26,7 @@ struct command {
     const struct sp_option *extras; /* options beside the shared ones */
     unsigned groups;                /* enum option_group, or-ed: which of the shared ones it takes */
     const char *synopsis;           /* after the name */
+    const char *details;            /* below the summary, or NULL */
     const char *const *examples;    /* NULL-terminated */
 };
 extern const struct command commands[]; /* ends with a row whose name is NULL */
@@ -36,6 +37,8 @@ bool command_unknown(const char *name, struct sp_error *err);
 bool command_not_built(struct sp_arena *arena, const struct command *command, struct sp_error *err);
 
 bool cmd_estimate(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_compare(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
 
@@ -47,8 +50,9 @@ enum option_group { OPTIONS_QUESTION = 1U, OPTIONS_VARY = 2U, OPTIONS_OUTPUT = 4
 struct command_options {
     struct request request;
     struct sp_texts vary; /* "NAME=V1,V2,..." */
+    const char *tokens;   /* --tokens as typed; question_options_finish() reads it */
+    const char *methods;  /* compare --sp-method A,B,... */
     int format;           /* enum report_format */
-    int only;             /* index, or -1 */
     bool explains;
     bool is_colorless;
     bool wants_help;
@@ -56,7 +60,7 @@ struct command_options {
     const char *db;
 };
 
-/* The rows of a command: the shared groups it takes, then its own. Ends with a row whose name is NULL. */
+/* The rows of a command: the shared groups it takes, then its own; one of a shared name stands in for that one. Ends with a row whose name is NULL. */
 const struct sp_option *command_option_table(struct sp_arena *arena, const struct command *command);
 /* positional may be NULL: none are taken. When the user asks for help it is printed, and wants_help is true. */
 bool command_options_parse(struct command_context *context, int argc, char **argv, struct command_options *options,
@@ -68,6 +72,8 @@ extern const struct sp_option question_options[];
 /* An option of the question by name or alias, and the nearest name, for --vary; NULL when there is none. */
 const struct sp_option *question_option_find(const char *name);
 const char *question_option_nearest(struct sp_arena *arena, const char *name);
+/* Reads what needs more than a table; after each sp_options_parse() of question_options. */
+bool question_options_finish(struct command_options *options, struct sp_error *err) SP_MUST_CHECK;
 /* As if "--name=value" had been typed last. */
 bool question_option_set(struct command_options *options, const char *name, const char *value,
                          struct sp_error *err) SP_MUST_CHECK;
@@ -87,6 +93,24 @@ struct priced {
 /* request -> question -> rules -> estimate -> remarks. */
 bool price_request(const struct request *request, struct sp_arena *arena, struct priced *priced,
                    struct sp_error *err) SP_MUST_CHECK;
+
+/* How the rows of a table are priced. */
+struct row_pricing {
+    const struct report_style *style;
+    struct sp_arena *kept;    /* of the answer */
+    struct sp_arena *scratch; /* of the work; the caller rewinds it */
+};
+/* The answer of a row, or {layout, error} when it breaks a rule. NULL and *err: what is wrong is wrong with all rows. */
+const struct sp_json *price_row(const struct row_pricing *pricing, const struct request *request, struct priced *priced,
+                                struct sp_error *err);
+
+/* ---- links (link_search.c) -------------------------------------------------------------------------------------- */
+
+/* Prices the layout of a row on other links: NVLink (or PCIe) where the cluster is one domain, the node's own network,
+ * the fastest and the slowest in use, and the ideal one; a network that cannot be priced is left out. By rate. Returns
+ * how many. */
+int price_links(const struct request *request, struct sp_arena *scratch, const struct priced *row,
+                struct report_link links[REPORT_MAX_LINKS]);
 
 /* ---- --vary (vary.c) -------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "cmd/command.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const char *const estimate_examples[] = {
@@ -9,6 +10,30 @@ static const char *const estimate_examples[] = {
     "seqplan estimate ... --set network.bandwidth=200Gb/s --explain",
     "seqplan estimate ... --format json >answer.json; seqplan estimate ... --layout answer.json",
     NULL,
+};
+
+static const char *const compare_examples[] = {
+    "seqplan compare --model llama-2-7b --hardware dgx-h100 --gpus 8 --sp 8 --seq 128K --zero 3",
+    "seqplan compare ... --sp-method ulysses,zigzag,usp --framework megatron",
+    "seqplan compare ... --network eth-100g --format markdown",
+    NULL,
+};
+
+static const char *const diff_examples[] = {
+    "seqplan diff \"--tp 8 --sp 8\" \"--tp 4 --sp 16\" --model llama-3.1-70b --hardware dgx-h100 ...",
+    "seqplan diff mine.json theirs.json",
+    "seqplan diff \"--network ib-ndr\" \"--network eth-100g\" --layout answer.json",
+    NULL,
+};
+
+static const struct sp_option compare_extras[] = {
+    {.name = "sp-method",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, methods),
+     .argument = "A,B,...",
+     .group = "Layout",
+     .help = "the methods to compare, in this order; default: all, of their home frameworks or of --framework"},
+    {.name = NULL},
 };
 
 static const char *const show_examples[] = {
@@ -39,11 +64,29 @@ const struct command commands[] = {
      .groups = OPTIONS_QUESTION | OPTIONS_VARY | OPTIONS_OUTPUT,
      .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
      .examples = estimate_examples},
-    NOT_BUILT("compare", "the sequence-parallel methods side by side on one cluster"),
+    {.name = "compare",
+     .summary = "the sequence-parallel methods side by side on one cluster",
+     .run = cmd_compare,
+     .extras = compare_extras,
+     .groups = OPTIONS_QUESTION | OPTIONS_OUTPUT,
+     .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN --sp N [options]",
+     .details = "Every method with the same settings; naive and none do not split the sequence: sp 1 and more dp.\n"
+                "The best link of a row is the slowest that costs its step at most 5 % against the fastest: the\n"
+                "node's own, ib-xdr, eth-100g, and the ideal network as a bound. A cluster of one NVLink domain is\n"
+                "priced on a network as if only its tp groups shared a domain.",
+     .examples = compare_examples},
     NOT_BUILT("plan", "which layout: searches, ranks, shows the Pareto front and why the rest were dropped"),
     NOT_BUILT("limits", "longest sequence, largest micro-batch, fewest GPUs that fit"),
     NOT_BUILT("simulate", "one layout in discrete events: contention, timeline, where every microsecond went"),
-    NOT_BUILT("diff", "why layout A is slower or larger than B, item by item"),
+    {.name = "diff",
+     .summary = "why layout A is slower or larger than B, item by item",
+     .run = cmd_diff,
+     .groups = OPTIONS_QUESTION | OPTIONS_OUTPUT,
+     .synopsis = "A B [options]",
+     .details = "A and B are files (a layout, or a whole answer, printed by seqplan as JSON; - is standard input),\n"
+                "or quoted options such as \"--tp 8 --sp 8\" or \"\"; options beside them hold for both. Time, memory\n"
+                "and traffic are listed as A, B and A - B, the largest difference first.",
+     .examples = diff_examples},
     NOT_BUILT("check", "is a claimed figure physically possible, and what would it imply"),
     NOT_BUILT("plot", "the figures people decide by, through gnuplot"),
     NOT_BUILT("report", "one self-contained HTML page of an answer"),
@@ -99,6 +142,7 @@ bool command_not_built(struct sp_arena *arena, const struct command *command, st
             sp_texts_add(&built, "%s", other->name);
         }
     }
-    return sp_fail(err, SP_ERROR_USAGE, "'%s' is not built yet; %s are", command->name,
-                   sp_join(arena, built.items, built.count, " and "));
+    assert(built.count > 1); /* estimate, show, ... */
+    return sp_fail(err, SP_ERROR_USAGE, "'%s' is not built yet; %s and %s are", command->name,
+                   sp_join(arena, built.items, built.count - 1, ", "), built.items[built.count - 1]);
 }

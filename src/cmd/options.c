@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-static const char *const only_names[] = {"attention", NULL};
 static const char the_answer[] = "The answer";
 
 static const struct sp_option vary_options[] = {
@@ -13,13 +12,6 @@ static const struct sp_option vary_options[] = {
      .argument = "NAME=V1,V2,...",
      .group = the_answer,
      .help = "repeats the question for each value of an option or a --set path; given twice: the product"},
-    {.name = "only",
-     .type = SP_OPTION_CHOICE,
-     .offset = offsetof(struct command_options, only),
-     .names = only_names,
-     .argument = "PART",
-     .group = the_answer,
-     .help = "prices the attention of one layer alone"},
     {.name = "explain",
      .type = SP_OPTION_FLAG,
      .offset = offsetof(struct command_options, explains),
@@ -59,6 +51,18 @@ static size_t count_options(const struct sp_option *options)
     return count;
 }
 
+/* A command's own row stands in the place of the shared one with its name. */
+static bool put_in_place(struct sp_option *table, size_t n_rows, const struct sp_option *own)
+{
+    for (size_t i = 0; i < n_rows; i++) {
+        if (strcmp(table[i].name, own->name) == 0) {
+            table[i] = *own;
+            return true;
+        }
+    }
+    return false;
+}
+
 const struct sp_option *command_option_table(struct sp_arena *arena, const struct command *command)
 {
     const struct sp_option *const parts[] = {
@@ -75,10 +79,11 @@ const struct sp_option *command_option_table(struct sp_arena *arena, const struc
     size_t at = 0;
     for (size_t i = 0; i < SP_COUNT_OF(parts); i++) {
         size_t count = count_options(parts[i]);
-        if (count > 0) {
-            memcpy(&table[at], parts[i], count * sizeof(*table));
+        for (size_t row = 0; row < count; row++) {
+            if (!put_in_place(table, at, &parts[i][row])) {
+                table[at++] = parts[i][row];
+            }
         }
-        at += count;
     }
     return table; /* the arena zero-fills: the last row has no name */
 }
@@ -87,10 +92,10 @@ bool command_options_parse(struct command_context *context, int argc, char **arg
                            struct sp_texts *positional, struct sp_error *err)
 {
     const struct command *command = command_find(argv[0]);
-    *options = (struct command_options){.vary = {.arena = context->arena}, .only = -1, .format = REPORT_TABLE};
+    *options = (struct command_options){.vary = {.arena = context->arena}, .format = REPORT_TABLE};
     request_init(&options->request, context->arena);
     const struct sp_option *table = command_option_table(context->arena, command);
-    if (!sp_options_parse(table, argc, argv, options, positional, err)) {
+    if (!sp_options_parse(table, argc, argv, options, positional, err) || !question_options_finish(options, err)) {
         return false;
     }
     if (options->wants_help) {

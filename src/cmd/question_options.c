@@ -1,6 +1,7 @@
 /* The options that make up a question: parsing, help and --vary all read these rows. */
 #include "cmd/command.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
@@ -155,7 +156,7 @@ const struct sp_option question_options[] = {
      AT(layout_file),
      .argument = "FILE|-",
      .group = the_layout,
-     .help = "a layout, or a whole answer, printed by seqplan as JSON; options given beside it win"},
+     .help = "a layout, or a whole answer with its question, printed by seqplan as JSON; options beside it win"},
 
     {.name = "framework",
      .type = SP_OPTION_CHOICE,
@@ -231,11 +232,11 @@ const struct sp_option question_options[] = {
      .group = the_run,
      .help = "what has gradients and optimizer state; default full"},
     {.name = "tokens",
-     .type = SP_OPTION_TOKENS,
-     AT(tokens),
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, tokens),
      .argument = "N",
      .group = the_run,
-     .help = "a whole run of this many tokens: days, GPU-hours, cost, energy; default: none"},
+     .help = "a whole run of this many tokens, as in 15T (decimal): days, GPU-hours, cost, energy; default: none"},
     {.name = "flops",
      .type = SP_OPTION_CHOICE,
      AT(flops),
@@ -250,6 +251,12 @@ const struct sp_option question_options[] = {
      .group = the_run,
      .help = "overrides a field of any input, as gpu.hbm_bandwidth=8TB/s (seqplan show fields lists them); may be "
              "repeated"},
+    {.name = "only",
+     .type = SP_OPTION_TEXT,
+     AT(only),
+     .argument = "attention",
+     .group = "The answer",
+     .help = "prices the attention of one layer, forward and backward, with its communication"},
     {.name = NULL},
 };
 
@@ -280,7 +287,30 @@ bool question_option_set(struct command_options *options, const char *name, cons
     struct sp_arena *arena = options->vary.arena;
     argv[0] = program;
     argv[1] = sp_format(arena, "--%s=%s", name, value);
-    return sp_options_parse(question_options, 2, argv, options, NULL, err);
+    return sp_options_parse(question_options, 2, argv, options, NULL, err) && question_options_finish(options, err);
+}
+
+bool question_options_finish(struct command_options *options, struct sp_error *err)
+{
+    static const double most = 0x1p53;
+    if (options->tokens == NULL) {
+        return true;
+    }
+    /* Decimal, unlike the lengths of sequences: a run of 15T tokens is 15e12. */
+    struct sp_error ignored = {.kind = SP_ERROR_NONE};
+    double value = 0.0;
+    size_t length = strlen(options->tokens);
+    bool has_unit = length > 0 && strchr("bB", options->tokens[length - 1]) != NULL;
+    const char *size = sp_format(options->vary.arena, "%sB", options->tokens);
+    bool is_count = !has_unit && sp_quantity_parse(size, SP_BYTES, &value, &ignored) && value >= 1.0 && value <= most &&
+                    !(floor(value) < value);
+    if (!is_count) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "--tokens: expected a number of tokens such as \"15T\" (K, M, G, T, decimal), found \"%.40s\"",
+                       options->tokens);
+    }
+    options->request.tokens = (struct sp_option_count){.is_given = true, .value = (int64_t)value};
+    return true;
 }
 
 /* "--model, --hardware and --seq": what is missing, joined as one says it. */
@@ -313,7 +343,7 @@ bool request_is_complete(struct sp_arena *arena, const struct request *request, 
 {
     size_t n_missing = 0;
     const char *missing = missing_text(arena, request, &n_missing);
-    if (n_missing == 0) {
+    if (n_missing == 0 || request->layout_file != NULL) { /* an answer may say the rest */
         return true;
     }
     return sp_fail(err, SP_ERROR_USAGE,

@@ -52,8 +52,10 @@ static void visit_field(const char *path, const struct sp_field *field, const vo
 
 static void add_model_fields(struct report_grid *grid)
 {
-    add_field(grid, "model.FIELD", "JSON, or a text",
-              "a field of the model's config.json by its own name, as model.num_hidden_layers=4");
+    for (int i = 0; model_config_names[i] != NULL; i++) {
+        add_field(grid, sp_format(grid->arena, "model.%s", model_config_names[i]), "JSON, or a text",
+                  i == 0 ? "fields of the model's config.json by their own names, as model.num_hidden_layers=4" : NULL);
+    }
 }
 
 static void add_layout_fields(struct report_grid *grid)

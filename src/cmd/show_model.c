@@ -93,14 +93,55 @@ static void add_parameters(struct report_grid *grid, const char *name, double co
     report_grid_text(grid, PART_WHAT, "%s", what);
 }
 
+static void add_latents_and_experts(struct report_grid *grid, const struct model_spec *model)
+{
+    if (model->kv_lora_rank > 0) {
+        add_count(grid, "q_lora_rank", model->q_lora_rank, "latent of the queries; 0: projected directly");
+        add_count(grid, "kv_lora_rank", model->kv_lora_rank, "latent of keys and values");
+        add_count(grid, "rope_head_dim", model->rope_head_dim, "part of a head that carries positions");
+    }
+    if (model->n_experts > 0) {
+        add_count(grid, "experts", model->n_experts, "routed experts of a layer");
+        add_count(grid, "experts_per_token", model->experts_per_token, "experts that a token passes through");
+        add_count(grid, "expert_ffn", model->expert_ffn, "width of one routed expert");
+        add_count(grid, "shared_expert_ffn", model->shared_expert_ffn, "width of the shared experts together");
+    }
+}
+
+/* "expert layers with a window of 128": `noun` is "layer" or "layers". */
+static const char *kind_text(struct sp_arena *arena, const struct layer_kind *kind, const char *noun)
+{
+    const char *window = kind->window > 0 ? sp_format(arena, " with a window of %lld", (long long)kind->window) : "";
+    return sp_format(arena, "%s %s%s", kind->is_moe ? "expert" : "dense", noun, window);
+}
+
+/* Layers that are alike in window and experts; a model of one kind needs no rows. */
+static void add_kinds(struct report_grid *grid, const struct model_spec *model)
+{
+    for (int kind = 0; kind < model->n_kinds && model->n_kinds > 1; kind++) {
+        int64_t n_layers = 0;
+        for (int64_t layer = 0; layer < model->n_layers; layer++) {
+            n_layers += model->kind_of_layer[layer] == kind ? 1 : 0;
+        }
+        add_count(grid, sp_format(grid->arena, "layers_kind_%d", kind + 1), n_layers,
+                  kind_text(grid->arena, &model->kinds[kind], "layers"));
+    }
+    if (model->n_kinds == 1 && model->kinds[0].window > 0) {
+        add_count(grid, "window", model->kinds[0].window, "keys that a query sees, up to its own");
+    }
+}
+
 static void add_shape(struct report_grid *grid, const struct model_spec *model)
 {
     add_count(grid, "layers", model->n_layers, "decoder layers");
+    add_kinds(grid, model);
     add_count(grid, "hidden", model->hidden, "width of the residual stream");
     add_count(grid, "heads", model->n_heads, "query heads");
     add_count(grid, "kv_heads", model->n_kv_heads, "key-value heads");
     add_count(grid, "head_dim", model->head_dim, "elements of a head");
-    add_count(grid, "ffn", model->ffn, "width of the gated MLP");
+    add_count(grid, "value_head_dim", model->value_head_dim, "elements of a value and of the output, per head");
+    add_count(grid, "ffn", model->ffn, "width of the dense gated MLP");
+    add_latents_and_experts(grid, model);
     add_count(grid, "vocab", model->vocab, "tokens in the vocabulary");
     add_count(grid, "max_position", model->max_position, "longest sequence that the model was made for");
     add_switch(grid, "tied_embeddings", model->has_tied_embeddings, "output layer and embedding share one matrix");
@@ -113,8 +154,14 @@ static void add_shape(struct report_grid *grid, const struct model_spec *model)
 static void add_sizes(struct report_grid *grid, const struct model_spec *model)
 {
     struct model_size size = model_size(model);
-    add_parameters(grid, "parameters_layer", size.layer, "one layer, norms included");
-    add_parameters(grid, "parameters_layers", size.layer * (double)model->n_layers, "all layers");
+    for (int i = 0; i < model->n_kinds; i++) {
+        const char *name =
+            model->n_kinds == 1 ? "parameters_layer" : sp_format(grid->arena, "parameters_layer_kind_%d", i + 1);
+        add_parameters(
+            grid, name, size.layer[i],
+            sp_format(grid->arena, "one %s, norms included", kind_text(grid->arena, &model->kinds[i], "layer")));
+    }
+    add_parameters(grid, "parameters_layers", size.layers, "all layers");
     add_parameters(grid, "parameters_embedding", size.embedding, "input table");
     add_parameters(grid, "parameters_head", size.head,
                    model->has_tied_embeddings ? "output layer, the same matrix" : "output layer");

@@ -28,7 +28,7 @@ static bool read_software(struct sp_arena *arena, enum software_kind kind, int i
     case KIND_KERNELS:
         return kernels_read(arena, (enum kernels_id)index, &software->kernels, err);
     case KIND_LOSS:
-        return loss_read(arena, (enum loss_id)index, &software->loss, err);
+        return loss_read(arena, kinds[kind].names[index], &software->loss, err);
     case N_KINDS:
         break;
     }

@@ -132,57 +132,13 @@ static bool count_rows(struct sweep *sweep, struct sp_error *err)
     return true;
 }
 
-/* What is known of a layout when the question could not even be completed. */
-static const struct sp_json *asked_layout(struct sp_arena *arena, const struct request *request)
+static const struct sp_json *price_one(struct sweep *sweep, const struct request *request, struct sp_error *err)
 {
-    const struct {
-        const char *key;
-        const struct sp_option_count *count;
-    } counts[] = {{"tp", &request->tp},
-                  {"sp", &request->sp},
-                  {"pp", &request->pp},
-                  {"vpp", &request->vpp},
-                  {"dp", &request->dp},
-                  {"ep", &request->ep},
-                  {"etp", &request->etp},
-                  {"sp_ulysses", &request->sp_ulysses},
-                  {"sp_inner", &request->sp_inner},
-                  {"micro_batch", &request->micro_batch}};
-    struct report_tree tree;
-    report_tree_open(&tree, arena);
-    for (size_t i = 0; i < SP_COUNT_OF(counts); i++) {
-        if (counts[i].count->is_given) {
-            report_tree_number(&tree, counts[i].key, (double)counts[i].count->value);
-        }
-    }
-    if (request->method >= 0) {
-        report_tree_string(&tree, "sp_method", method_names[request->method]);
-    }
-    if (request->framework >= 0) {
-        report_tree_string(&tree, "framework", framework_names[request->framework]);
-    }
-    return report_tree_close(&tree);
-}
-
-/* A broken rule is the answer of its row; anything else is wrong with the whole question. */
-static const struct sp_json *price_row(struct sweep *sweep, const struct request *request, struct sp_error *err)
-{
-    struct sp_arena *kept = sweep->context->arena;
+    const struct row_pricing pricing = {&sweep->style, sweep->context->arena, sweep->scratch};
     struct priced *priced = sp_arena_alloc(sweep->scratch, sizeof(*priced));
-    struct sp_error row_err = {.kind = SP_ERROR_NONE};
-    if (price_request(request, sweep->scratch, priced, &row_err)) {
-        sweep->fits = sweep->fits || priced->estimate.fits;
-        const struct answer answer = {
-            .question = &priced->question, .estimate = &priced->estimate, .data_hash = priced->data_hash};
-        return report_answer_tree(&sweep->style, kept, &answer);
-    }
-    if (row_err.kind != SP_ERROR_USAGE || row_err.rule[0] == '\0') {
-        *err = row_err;
-        return NULL;
-    }
-    const struct sp_json *layout =
-        priced->is_resolved ? report_layout_tree(kept, &priced->question) : asked_layout(kept, request);
-    return report_error_tree(kept, layout, &row_err);
+    const struct sp_json *answer = price_row(&pricing, request, priced, err);
+    sweep->fits = sweep->fits || (answer != NULL && priced->estimate.fits);
+    return answer;
 }
 
 static bool fill_row(struct sweep *sweep, int index, struct report_row *row, struct sp_error *err)
@@ -200,7 +156,7 @@ static bool fill_row(struct sweep *sweep, int index, struct report_row *row, str
         values[i] = sweep->varied[i].values[value];
         is_set = is_set && set_one(&sweep->varied[i], value, &options, err);
     }
-    *row = (struct report_row){.values = values, .answer = is_set ? price_row(sweep, &options.request, err) : NULL};
+    *row = (struct report_row){.values = values, .answer = is_set ? price_one(sweep, &options.request, err) : NULL};
     sp_arena_rewind(sweep->scratch, mark);
     return row->answer != NULL;
 }

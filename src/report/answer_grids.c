@@ -1,5 +1,6 @@
 #include "report/report.h"
 
+#include <math.h>
 #include <string.h>
 
 static const double GIB = 0x1p30;
@@ -123,7 +124,7 @@ static const char *hidden_text(struct sp_arena *arena, double time_s, double exp
         return "-";
     }
     enum { PERCENT = 100 };
-    return sp_format(arena, "%.0f %%", (1.0 - exposed_s / time_s) * PERCENT);
+    return sp_format(arena, "%.0f %%", fmax(1.0 - exposed_s / time_s, 0.0) * PERCENT);
 }
 
 static bool is_same_number(double a, double b)

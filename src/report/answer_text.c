@@ -55,8 +55,9 @@ static const char *degree_text(struct sp_arena *arena, const struct question *qu
     if (degree == 1) {
         return sp_format(arena, "%s 1%s", name, detail);
     }
-    enum tier tier = layout_placement(layout, &question->hardware, axis).tier;
-    return sp_format(arena, "%s %lld%s (%s)", name, (long long)degree, detail, report_tier_title(tier));
+    struct group_placement placement = axis == AXIS_EP ? layout_expert_placement(layout, &question->hardware, axis)
+                                                       : layout_placement(layout, &question->hardware, axis);
+    return sp_format(arena, "%s %lld%s (%s)", name, (long long)degree, detail, report_tier_title(placement.tier));
 }
 
 const char *report_degrees_text(struct sp_arena *arena, const struct question *question)
@@ -71,8 +72,9 @@ const char *report_degrees_text(struct sp_arena *arena, const struct question *q
     for (size_t i = 0; i < SP_COUNT_OF(degrees); i++) {
         texts[n_texts++] = degree_text(arena, question, degrees[i].axis, degrees[i].degree);
     }
-    if (layout->ep > 1) {
-        texts[n_texts++] = degree_text(arena, question, AXIS_EP, layout->ep);
+    if (layout->ep > 1 || layout->etp > 1) {
+        const char *etp = layout->etp > 1 ? sp_format(arena, " etp %lld", (long long)layout->etp) : "";
+        texts[n_texts++] = sp_format(arena, "%s%s", degree_text(arena, question, AXIS_EP, layout->ep), etp);
     }
     return sp_join(arena, texts, n_texts, "  ");
 }
@@ -88,6 +90,36 @@ const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run)
         break;
     }
     return sp_format(arena, "window:%lld", (long long)run->window);
+}
+
+const char *report_train_text(struct sp_arena *arena, const struct run_spec *run)
+{
+    return run->lora_rank == 0 ? "full" : sp_format(arena, "lora:%lld", (long long)run->lora_rank);
+}
+
+/* "15T", "20.5G": exact, as --tokens takes it. */
+static const char *tokens_text(struct sp_arena *arena, int64_t tokens)
+{
+    char *text = sp_quantity_exact(arena, (double)tokens, SP_BYTES);
+    size_t length = strlen(text);
+    return length > 0 ? sp_strndup(arena, text, length - 1) : text;
+}
+
+const char *report_run_text(struct sp_arena *arena, const struct answer *answer)
+{
+    static const double joule_per_mwh = 3.6e9;
+    const struct estimate *estimate = answer->estimate;
+    const struct question *question = answer->question;
+    if (question->run.run_tokens == 0) {
+        return NULL;
+    }
+    bool has_price = question->hardware.gpu.price.kind != SP_FIGURE_NONE;
+    const char *cost =
+        has_price ? sp_format(arena, "$%s", report_scaled(arena, estimate->run_cost)) : "price not known";
+    return sp_format(arena, "%s tokens: %s days, %s GPU-hours, %s, %s MWh",
+                     tokens_text(arena, question->run.run_tokens), report_three(arena, estimate->run_days),
+                     report_scaled(arena, estimate->run_gpu_hours), cost,
+                     report_three(arena, estimate->run_energy_j / joule_per_mwh));
 }
 
 const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout)
@@ -142,8 +174,17 @@ const char *report_settings_text(struct sp_arena *arena, const struct question *
     sp_texts_add(&texts, "%s", framework_names[layout->framework]);
     sp_texts_add(&texts, "%s attention", layout->attention);
     sp_texts_add(&texts, "%s kernels", kernels_names[layout->kernels]);
+    if (layout->offloads_activations || layout->offloads_optimizer || layout->offloads_parameters) {
+        sp_texts_add(&texts, "offload %s", layout_offload_text(arena, layout));
+    }
     if (run->mask != MASK_CAUSAL) {
         sp_texts_add(&texts, "%s mask", report_mask_text(arena, run));
+    }
+    if (run->document_tokens > 0) {
+        sp_texts_add(&texts, "documents of %s", sp_tokens_print(arena, run->document_tokens));
+    }
+    if (run->lora_rank > 0) {
+        sp_texts_add(&texts, "train %s", report_train_text(arena, run));
     }
     const char *stage_layers = stage_layers_text(arena, question);
     if (stage_layers[0] != '\0') {

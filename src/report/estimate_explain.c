@@ -70,6 +70,18 @@ static void add_throughput(const struct view *view, struct report_grid *grid)
     const struct run_spec *run = &view->question->run;
     const struct estimate *estimate = view->estimate;
     const char *step = report_step_time(arena, estimate->step_time_s);
+    if (run->is_attention_only) {
+        const struct layout_spec *layout = &view->question->layout;
+        long long ranks = layout->tp * layout->sp;
+        add_figure(grid, "layer", step, "attention forward and backward: the sum of the time items below");
+        add_figure(grid, "tokens/s", report_three(arena, estimate->tokens_per_s),
+                   sp_format(arena, "micro-batch x seq / layer = %lld x %lld / %s", (long long)layout->micro_batch,
+                             (long long)run->seq, step));
+        add_figure(
+            grid, "tokens/s/GPU", report_three(arena, estimate->tokens_per_s_per_gpu),
+            sp_format(arena, "tokens/s / (tp x sp) = %s / %lld", report_three(arena, estimate->tokens_per_s), ranks));
+        return;
+    }
     add_figure(grid, "step", step, "the sum of the time items below");
     add_figure(grid, "tokens/s", report_three(arena, estimate->tokens_per_s),
                sp_format(arena, "global batch x seq / step = %lld x %lld / %s", (long long)run->global_batch,
@@ -86,8 +98,10 @@ static void add_efficiency(const struct view *view, struct report_grid *grid)
     enum dtype precision = view->question->layout.precision;
     const struct sp_figure *peak = peak_of(&view->question->hardware.gpu, precision);
     const char *convention = view->question->run.counts_full_attention ? "all pairs" : "causal pairs";
+    const char *work = view->question->run.is_attention_only ? "attention of one layer, three times its forward"
+                                                             : "6 x active parameters a token plus attention";
     add_figure(grid, "model FLOP", report_three(arena, estimate->model_flop),
-               sp_format(arena, "6 x active parameters a token plus attention (%s), all GPUs", convention));
+               sp_format(arena, "%s (%s), all GPUs", work, convention));
     add_figure(grid, "model FLOP/s/GPU", report_three(arena, estimate->model_flop_per_s_per_gpu),
                "model FLOP / step / gpus");
     add_figure(grid, "MFU", sp_format(arena, "%s %%", report_percent(arena, estimate->mfu_frac)),

@@ -42,6 +42,7 @@ static const struct report_key run_keys[] = {
     {"loss_chunk", REPORT_KEY_INTEGER, offsetof(struct run_spec, loss_chunk), NULL},
     {"vocab_parallel", REPORT_KEY_BOOL, offsetof(struct run_spec, is_vocab_parallel), NULL},
     {"expand_kv", REPORT_KEY_BOOL, offsetof(struct run_spec, expands_kv), NULL},
+    {"tiled_mlp", REPORT_KEY_BOOL, offsetof(struct run_spec, is_mlp_tiled), NULL},
     {.key = NULL},
 };
 
@@ -128,8 +129,11 @@ static void put_placement(struct report_tree *tree, const struct question *quest
     static const enum axis axes[] = {AXIS_TP, AXIS_CP, AXIS_PP, AXIS_DP, AXIS_EP};
     report_tree_begin(tree, "placement", SP_JSON_OBJECT);
     for (size_t i = 0; i < SP_COUNT_OF(axes); i++) {
-        enum tier tier = layout_placement(&question->layout, &question->hardware, axes[i]).tier;
-        report_tree_string(tree, report_axis_names[axes[i]], tier_names[tier]);
+        const struct layout_spec *layout = &question->layout;
+        struct group_placement placement = axes[i] == AXIS_EP
+                                               ? layout_expert_placement(layout, &question->hardware, axes[i])
+                                               : layout_placement(layout, &question->hardware, axes[i]);
+        report_tree_string(tree, report_axis_names[axes[i]], tier_names[placement.tier]);
     }
     report_tree_end(tree);
 }
@@ -153,7 +157,7 @@ static void put_layout(struct report_tree *tree, const struct question *question
     report_tree_keys(tree, layout_keys_to_micro_batch, layout);
     report_tree_string(tree, "recompute", report_recompute_text(tree->arena, layout));
     report_tree_number(tree, "zero", layout->zero);
-    report_tree_string(tree, "offload", "none");
+    report_tree_string(tree, "offload", layout_offload_text(tree->arena, layout));
     report_tree_keys(tree, layout_keys_to_tp_sp, layout);
     report_tree_string(tree, "order", order_text(tree->arena, layout));
     put_placement(tree, question);
@@ -189,6 +193,15 @@ static void put_question(struct report_tree *tree, const struct report_style *st
     report_tree_number(tree, "global_batch", (double)run->global_batch);
     report_tree_number(tree, "micro_batches", (double)answer->estimate->micro_batches);
     report_tree_string(tree, "mask", report_mask_text(tree->arena, run));
+    if (run->document_tokens > 0) {
+        report_tree_number(tree, "documents", (double)run->document_tokens);
+    } else {
+        report_tree_null(tree, "documents");
+    }
+    report_tree_string(tree, "train", report_train_text(tree->arena, run));
+    if (run->is_attention_only) {
+        report_tree_string(tree, "only", "attention");
+    }
     report_tree_string(tree, "flops", run->counts_full_attention ? "full" : "causal");
     report_tree_begin(tree, "layout", SP_JSON_OBJECT);
     put_layout(tree, question);
@@ -214,15 +227,40 @@ static void put_memory(struct report_tree *tree, const struct estimate *estimate
 }
 
 /* The interval stays null until the hardware is calibrated. */
-static void put_time(struct report_tree *tree, const struct estimate *estimate)
+static void put_time(struct report_tree *tree, const struct answer *answer)
 {
+    const struct estimate *estimate = answer->estimate;
     report_tree_number(tree, "step_time_s", estimate->step_time_s);
+    if (answer->question->run.is_attention_only) {
+        report_tree_number(tree, "forward_s", estimate->stage_forward_s);
+        report_tree_number(tree, "backward_s", estimate->stage_backward_s);
+    }
     report_tree_null(tree, "step_time_low_s");
     report_tree_null(tree, "step_time_high_s");
     report_tree_keys(tree, rate_keys, estimate);
     put_items(tree, "time_s", time_names, estimate->time_s);
     report_tree_begin(tree, "hbm", SP_JSON_OBJECT);
     report_tree_keys(tree, hbm_keys, estimate);
+    report_tree_end(tree);
+}
+
+/* What --tokens asks for; a price that is not known is null. */
+static void put_run(struct report_tree *tree, const struct answer *answer)
+{
+    const struct estimate *estimate = answer->estimate;
+    if (answer->question->run.run_tokens == 0 || answer->question->run.is_attention_only) {
+        return;
+    }
+    report_tree_begin(tree, "run", SP_JSON_OBJECT);
+    report_tree_number(tree, "tokens", (double)answer->question->run.run_tokens);
+    report_tree_number(tree, "days", estimate->run_days);
+    report_tree_number(tree, "gpu_hours", estimate->run_gpu_hours);
+    if (answer->question->hardware.gpu.price.kind == SP_FIGURE_NONE) {
+        report_tree_null(tree, "cost");
+    } else {
+        report_tree_number(tree, "cost", estimate->run_cost);
+    }
+    report_tree_number(tree, "energy_j", estimate->run_energy_j);
     report_tree_end(tree);
 }
 
@@ -270,7 +308,7 @@ const struct sp_json *report_answer_tree(const struct report_style *style, struc
     report_tree_open(&tree, arena);
     put_question(&tree, style, answer);
     put_memory(&tree, estimate);
-    put_time(&tree, estimate);
+    put_time(&tree, answer);
     put_rows(&tree, "communication", &communications);
     report_tree_string(&tree, "bound", estimate->bound);
     report_tree_texts(&tree, "warnings", &answer->question->warnings);
@@ -279,6 +317,7 @@ const struct sp_json *report_answer_tree(const struct report_style *style, struc
     report_tree_number(&tree, "total", estimate->parameters_total);
     report_tree_number(&tree, "active", estimate->parameters_active);
     report_tree_end(&tree);
+    put_run(&tree, answer);
     if (style->explains) {
         put_explanation(&tree, estimate);
     }

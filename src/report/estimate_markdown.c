@@ -10,8 +10,15 @@ static void print_parts(const struct report_style *style, const char *label, con
     (void)fputc('\n', style->file);
 }
 
-static void print_tables(const struct report_style *style, struct sp_arena *arena, const struct estimate *estimate)
+static void print_tables(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
 {
+    const struct estimate *estimate = answer->estimate;
+    if (answer->question->run.is_attention_only) {
+        const struct report_grid grid = report_attention_grid(arena, estimate);
+        (void)fputc('\n', style->file);
+        report_grid_print(style, &grid);
+        return;
+    }
     const struct report_grid grids[] = {report_time_grid(arena, estimate), report_memory_grid(arena, estimate),
                                         report_communication_grid(arena, estimate)};
     for (size_t i = 0; i < SP_COUNT_OF(grids); i++) {
@@ -47,9 +54,14 @@ void report_estimate_markdown(const struct report_style *style, struct sp_arena 
     (void)fprintf(style->file, "**%s**\n\n", report_title_text(arena, question));
     (void)fprintf(style->file, "- %s\n", report_degrees_text(arena, question));
     (void)fprintf(style->file, "- %s\n", report_settings_text(arena, question));
-    print_parts(style, "step", headline.step);
+    bool is_attention_only = question->run.is_attention_only;
+    print_parts(style, is_attention_only ? "layer" : "step", headline.step);
     print_parts(style, "memory", headline.memory);
-    print_tables(style, arena, answer->estimate);
+    const char *run = is_attention_only ? NULL : report_run_text(arena, answer);
+    if (run != NULL) {
+        (void)fprintf(style->file, "- run %s\n", run);
+    }
+    print_tables(style, arena, answer);
     print_remarks(style, arena, answer);
     if (style->explains) {
         (void)fputc('\n', style->file);

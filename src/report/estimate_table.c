@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { INDENT = 2, BLOCK_GAP = 3, N_BLOCKS = 3 };
+enum { INDENT = 2, BLOCK_GAP = 3 };
 
 static void print_bold(const struct report_style *style, const char *text)
 {
@@ -36,81 +36,21 @@ static void print_headline(const struct report_style *style, struct sp_arena *ar
         int memory = report_text_width(headline.memory[i]);
         widths[i] = step > memory ? step : memory;
     }
-    print_parts(style, "step", headline.step, widths);
+    bool is_attention_only = answer->question->run.is_attention_only;
+    print_parts(style, is_attention_only ? "layer" : "step", headline.step, widths);
     print_parts(style, "memory", headline.memory, widths);
-}
-
-/* Tables side by side. */
-struct blocks {
-    const struct report_grid *grids;
-    int n_grids;
-    int gap;
-};
-
-static void print_block_line(const struct report_style *style, const struct blocks *blocks, const char **const *lines,
-                             int row)
-{
-    int owed = INDENT;
-    for (int i = 0; i < blocks->n_grids; i++) {
-        const char *line = row <= blocks->grids[i].n_rows ? lines[i][row] : "";
-        int length = (int)strlen(line);
-        while (length > 0 && line[length - 1] == ' ') {
-            length--;
-        }
-        if (length > 0) {
-            (void)fprintf(style->file, "%*s%.*s", owed, "", length, line);
-            owed = 0;
-        }
-        int printed = report_text_width(line) - ((int)strlen(line) - length);
-        owed += report_grid_width(&blocks->grids[i]) - printed + blocks->gap;
-    }
-    (void)fputc('\n', style->file);
-}
-
-static void print_blocks(const struct report_style *style, const struct blocks *blocks)
-{
-    const char **lines[N_BLOCKS] = {NULL};
-    int n_rows = 0;
-    for (int i = 0; i < blocks->n_grids; i++) {
-        lines[i] = report_grid_lines(&blocks->grids[i]);
-        n_rows = blocks->grids[i].n_rows > n_rows ? blocks->grids[i].n_rows : n_rows;
-    }
-    (void)fputs(report_color(style, REPORT_BOLD), style->file);
-    print_block_line(style, blocks, lines, 0);
-    (void)fputs(report_color(style, REPORT_PLAIN), style->file);
-    for (int row = 1; row <= n_rows; row++) {
-        print_block_line(style, blocks, lines, row);
+    const char *run = is_attention_only ? NULL : report_run_text(arena, answer);
+    if (run != NULL) {
+        report_wrap(style->file, INDENT, "run     ", run);
     }
 }
 
-static int width_of_blocks(const struct blocks *blocks)
-{
-    int width = INDENT - blocks->gap;
-    for (int i = 0; i < blocks->n_grids; i++) {
-        width += report_grid_width(&blocks->grids[i]) + blocks->gap;
-    }
-    return width;
-}
-
-/* All three side by side where the width allows it, a little closer if that helps, else the communication below. */
+/* All three side by side where the width allows it, else the communication below. */
 static void print_tables(const struct report_style *style, struct sp_arena *arena, const struct estimate *estimate)
 {
-    const struct report_grid grids[N_BLOCKS] = {report_time_grid(arena, estimate), report_memory_grid(arena, estimate),
-                                                report_communication_grid(arena, estimate)};
-    const struct report_grid *communication = &grids[N_BLOCKS - 1];
-    struct blocks blocks = {grids, communication->n_rows == 0 ? N_BLOCKS - 1 : N_BLOCKS, BLOCK_GAP};
-    if (width_of_blocks(&blocks) > REPORT_COLUMNS) {
-        blocks.gap--;
-    }
-    if (width_of_blocks(&blocks) <= REPORT_COLUMNS) {
-        print_blocks(style, &blocks);
-        return;
-    }
-    const struct blocks above = {grids, N_BLOCKS - 1, BLOCK_GAP};
-    const struct blocks below = {communication, 1, BLOCK_GAP};
-    print_blocks(style, &above);
-    (void)fputc('\n', style->file);
-    print_blocks(style, &below);
+    const struct report_grid grids[] = {report_time_grid(arena, estimate), report_memory_grid(arena, estimate),
+                                        report_communication_grid(arena, estimate)};
+    report_grids_print(style, grids, (int)SP_COUNT_OF(grids));
 }
 
 static void print_remarks(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
@@ -144,7 +84,12 @@ void report_estimate_table(const struct report_style *style, struct sp_arena *ar
     (void)fputc('\n', style->file);
     print_headline(style, arena, answer);
     (void)fputc('\n', style->file);
-    print_tables(style, arena, answer->estimate);
+    if (question->run.is_attention_only) {
+        const struct report_grid grid = report_attention_grid(arena, answer->estimate);
+        report_grid_print(style, &grid);
+    } else {
+        print_tables(style, arena, answer->estimate);
+    }
     print_remarks(style, arena, answer);
     if (style->explains) {
         (void)fputc('\n', style->file);

@@ -59,6 +59,21 @@ const char *report_percent(struct sp_arena *arena, double frac)
     return percent > 0.0 && percent < 0.05 ? "<0.1" : sp_format(arena, "%.1f", percent);
 }
 
+const char *report_scaled(struct sp_arena *arena, double value)
+{
+    static const struct {
+        double size;
+        const char *unit;
+    } scales[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
+    for (size_t i = 0; i < SP_COUNT_OF(scales); i++) {
+        double most = 0.9995 * scales[i].size; /* rounds to 1.00 of it */
+        if (fabs(value) >= most) {
+            return sp_format(arena, "%s%s", report_three(arena, value / scales[i].size), scales[i].unit);
+        }
+    }
+    return report_three(arena, value);
+}
+
 /* Bytes that continue a UTF-8 sequence take no place of their own. */
 static int width_of(const char *text, size_t length)
 {

@@ -109,11 +109,16 @@ static bool is_shown(const struct report_grid *grid, int column)
     return !grid->columns[column].is_note && !grid->columns[column].is_hidden && !is_empty(grid, column);
 }
 
+static int gap_of(const struct report_grid *grid)
+{
+    return grid->gap > 0 ? grid->gap : GAP;
+}
+
 int report_grid_width(const struct report_grid *grid)
 {
-    int width = -GAP;
+    int width = -gap_of(grid);
     for (int i = 0; i < grid->n_columns; i++) {
-        width += is_shown(grid, i) ? GAP + column_width(grid, i) : 0;
+        width += is_shown(grid, i) ? gap_of(grid) + column_width(grid, i) : 0;
     }
     return width < 0 ? 0 : width;
 }
@@ -129,7 +134,7 @@ static const char *grid_line(const struct report_grid *grid, int row, const int 
         }
         const char *text = text_at(grid, row, i);
         int padding = widths[i] - report_text_width(text);
-        int left = (line[0] == '\0' ? 0 : GAP) + (grid->columns[i].is_right ? padding : 0);
+        int left = (line[0] == '\0' ? 0 : gap_of(grid)) + (grid->columns[i].is_right ? padding : 0);
         int right = grid->columns[i].is_right ? 0 : padding;
         line = sp_format(grid->arena, "%s%*s%s%*s", line, left, "", text, right, "");
     }

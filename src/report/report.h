@@ -43,6 +43,8 @@ void report_estimate_table(const struct report_style *style, struct sp_arena *ar
 void report_estimate_markdown(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 /* Every figure with its formula, inputs and their sources; follows the table or the Markdown. */
 void report_explain(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+/* --only attention: one layer's passes in a table (attention_grid.c). */
+struct report_grid report_attention_grid(struct sp_arena *arena, const struct estimate *estimate);
 
 /* The object of "seqplan.estimate/1". Copies everything into the arena: question and estimate may go. */
 const struct sp_json *report_answer_tree(const struct report_style *style, struct sp_arena *arena,
@@ -56,8 +58,11 @@ const char *report_cluster_text(struct sp_arena *arena,
 const char *report_degrees_text(struct sp_arena *arena,
                                 const struct question *question); /* "tp 8 (NVLink)  sp 8 ..." */
 const char *report_settings_text(struct sp_arena *arena,
-                                 const struct question *question);                /* "recompute full, zero 1, ..." */
-const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run); /* "causal", "window:4096" */
+                                 const struct question *question);                 /* "recompute full, zero 1, ..." */
+const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run);  /* "causal", "window:4096" */
+const char *report_train_text(struct sp_arena *arena, const struct run_spec *run); /* "full", "lora:16" */
+/* "15T tokens: 41.2 days, 506k GPU-hours, $1.5M, 310 MWh", or NULL without --tokens. */
+const char *report_run_text(struct sp_arena *arena, const struct answer *answer);
 const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout);
 const char *report_title_text(struct sp_arena *arena,
                               const struct question *question);     /* "llama-3.1-8b, 128K tokens, ..." */
@@ -92,6 +97,7 @@ struct report_rows {
     int n_names;
     const struct report_row *rows;
     int n_rows;
+    bool is_comparison; /* of methods: the first value is the method and names its row; rows have no "vary" */
 };
 
 /* {layout, error: {rule, text}} */
@@ -108,6 +114,62 @@ const char *report_row_name(struct sp_arena *arena, const struct report_rows *ro
 /* The lines below a table of rows. */
 void report_rows_remarks(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
 void report_rows_table(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+const struct sp_json *report_rows_first_priced(const struct report_rows *rows); /* or NULL */
+/* The fastest per GPU that fits or, when none does, the one that needs the least; -1 when no row is priced. */
+int report_rows_best(const struct report_rows *rows, bool *fits);
+
+/* A setting of an answer: where it stands, what options call it, and the value that goes without saying (NULL: none,
+ * "": never said in a heading). */
+struct report_setting {
+    const char *path;
+    const char *label;
+    const char *usual;
+};
+enum { REPORT_SETTINGS = 29 };
+extern const struct report_setting report_settings[REPORT_SETTINGS];
+const char *report_setting_text(struct sp_arena *arena, int setting, const struct sp_json *answer); /* "" when absent */
+bool report_setting_is_varied(const struct report_rows *rows, int setting);
+/* In all rows that are priced. */
+bool report_setting_is_same(struct sp_arena *arena, const struct report_rows *rows, int setting);
+/* "model llama-3.1-8b, seq 128K, gpus 8, ...": what is the same in all rows, as options are called. */
+const char *report_rows_heading(struct sp_arena *arena, const struct report_rows *rows);
+
+/* ---- methods side by side (compare_*.c) ------------------------------------------------------------------------- */
+
+/* What a layout costs when the GPUs are joined by another link. */
+struct report_link {
+    const char *name;   /* "nvlink", "ib-ndr", "ideal" */
+    double bytes_per_s; /* of a GPU (NVLink, PCIe) or of a NIC */
+    double step_time_s;
+    bool is_bound; /* "ideal": sets what is fastest, and is never the best */
+};
+enum { REPORT_MAX_LINKS = 6 };
+/* The slowest link that costs at most this much against the fastest is the best interconnect. */
+extern const double report_link_tolerance_frac;
+/* The answer with "best_interconnect" and "interconnects", the links by rate. Borrows the answer's members. */
+const struct sp_json *report_answer_with_links(struct sp_arena *arena, const struct sp_json *answer,
+                                               const struct report_link *links, int n_links);
+/* The table of a comparison, and its lines below: which is faster than which, and why. */
+void report_compare_table(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+void report_compare_words(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+/* In any format. */
+void report_compare(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+/* Bytes of axis sp in a pass ("forward"), per layer and GPU. */
+double report_method_bytes(const struct sp_json *answer, const char *pass);
+
+/* ---- two layouts (diff_*.c) ------------------------------------------------------------------------------------- */
+
+struct report_diff {
+    const char *name_a, *name_b; /* as the user typed them */
+    const struct sp_json *a, *b; /* whole answers */
+};
+/* The object of "seqplan.diff/1". Borrows the answers. */
+const struct sp_json *report_diff_tree(struct sp_arena *arena, const struct report_diff *diff);
+/* Why A is slower or larger than B, in words. */
+const char *report_diff_words(struct sp_arena *arena, const struct report_diff *diff);
+void report_diff_table(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
+/* In any format. */
+void report_diff(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
 
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
 
@@ -139,6 +201,7 @@ struct report_grid {
     int n_columns;
     int n_rows;
     int capacity;
+    int gap; /* spaces between columns of a table; 0: two */
     struct report_cell *cells;
 };
 
@@ -156,6 +219,8 @@ int report_grid_width(const struct report_grid *grid);
 const char **report_grid_lines(const struct report_grid *grid);
 /* As a table (indented by two) or Markdown, by the style; other formats print nothing. */
 void report_grid_print(const struct report_style *style, const struct report_grid *grid);
+/* Up to three tables side by side (grid_blocks.c); where the width does not allow it the last one stands below. */
+void report_grids_print(const struct report_style *style, const struct report_grid *grids, int n_grids);
 /* A whole answer of `show`: heading and grid, {schema, show, rows} in JSON, or the grid alone in CSV. */
 void report_grid_document(const struct report_style *style, const struct report_grid *grid, const char *show,
                           const char *title);
@@ -216,6 +281,8 @@ const char *report_three(struct sp_arena *arena, double value);
  * would round to nothing is "<0.1". Copied into arena. */
 const char *report_fixed(struct sp_arena *arena, double value, double largest);
 const char *report_percent(struct sp_arena *arena, double frac); /* "41.2": without the sign */
+/* Three digits with k, M, G, T: "506k". Copied into arena. */
+const char *report_scaled(struct sp_arena *arena, double value);
 /* Step times, never in minutes or hours: "0.0123 s" is "12.3 ms", 3600 s is "3600 s". Copied into arena. */
 const char *report_step_time(struct sp_arena *arena, double seconds);
 /* Characters on a terminal, one per code point. */

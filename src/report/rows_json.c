@@ -20,6 +20,9 @@ const struct sp_json *report_row_error(const struct report_rows *rows, int row)
 
 const char *report_row_name(struct sp_arena *arena, const struct report_rows *rows, int row)
 {
+    if (rows->is_comparison) {
+        return rows->rows[row].values[0];
+    }
     struct sp_texts texts = {.arena = arena};
     for (int i = 0; i < rows->n_names; i++) {
         sp_texts_add(&texts, "%s %s", rows->names[i], rows->rows[row].values[i]);
@@ -29,6 +32,9 @@ const char *report_row_name(struct sp_arena *arena, const struct report_rows *ro
 
 const struct sp_json *report_row_tree(struct sp_arena *arena, const struct report_rows *rows, int row)
 {
+    if (rows->is_comparison) {
+        return rows->rows[row].answer;
+    }
     struct report_tree tree;
     report_tree_open(&tree, arena);
     report_tree_begin(&tree, "vary", SP_JSON_OBJECT);

@@ -5,40 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* A setting of an answer: where it stands, what options call it, and the value that goes without saying. */
-struct setting {
-    const char *path;
-    const char *label;
-    const char *usual;
-};
-
-static const struct setting settings[] = {
-    {"model", "model", NULL},
-    {"seq", "seq", NULL},
-    {"gpus", "gpus", NULL},
-    {"hardware", "hardware", NULL},
-    {"network", "network", NULL},
-    {"layout.tp", "tp", NULL},
-    {"layout.sp", "sp", NULL},
-    {"layout.sp_method", "sp-method", NULL},
-    {"layout.sp_ulysses", "sp-ulysses", ""},
-    {"layout.sp_inner", "sp-inner", ""},
-    {"layout.pp", "pp", NULL},
-    {"layout.dp", "dp", NULL},
-    {"layout.ep", "ep", "1"},
-    {"layout.vpp", "vpp", "1"},
-    {"layout.schedule", "schedule", ""},
-    {"global_batch", "global-batch", NULL},
-    {"layout.micro_batch", "micro-batch", NULL},
-    {"layout.recompute", "recompute", NULL},
-    {"layout.zero", "zero", NULL},
-    {"layout.precision", "precision", NULL},
-    {"layout.framework", "framework", NULL},
-    {"layout.attention", "attention", NULL},
-    {"layout.kernels", "kernels", NULL},
-    {"mask", "mask", "causal"},
-};
-enum { N_SETTINGS = (int)SP_COUNT_OF(settings), MAX_ROW_COLUMNS = 32 };
+enum { MAX_ROW_COLUMNS = 32 };
 
 /* A figure of every row. */
 struct figure_column {
@@ -90,91 +57,18 @@ struct view {
     struct sp_arena *arena;
     const struct report_rows *rows;
     bool has_error;
-    bool is_same[N_SETTINGS];  /* in all rows that are priced */
-    bool is_shown[N_SETTINGS]; /* as a column */
+    bool is_shown[REPORT_SETTINGS]; /* a setting as a column */
 };
-
-static const char *setting_text(struct sp_arena *arena, const struct setting *setting, const struct sp_json *answer)
-{
-    const struct sp_json *value = report_tree_at(answer, setting->path);
-    if (value == NULL || value->type == SP_JSON_NULL) {
-        return "";
-    }
-    if (value->type == SP_JSON_STRING) {
-        return value->string;
-    }
-    if (value->type == SP_JSON_BOOL) {
-        return value->boolean ? "on" : "off";
-    }
-    return strcmp(setting->path, "seq") == 0 ? sp_tokens_print(arena, (int64_t)value->number)
-                                             : sp_format(arena, "%.0f", value->number);
-}
-
-/* Options are typed with dashes, and --cp is --sp. */
-static bool is_varied(const struct report_rows *rows, const struct setting *setting)
-{
-    for (int i = 0; i < rows->n_names; i++) {
-        const char *name = strcmp(rows->names[i], "cp") == 0 ? "sp" : rows->names[i];
-        if (strcmp(name, setting->label) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_same(const struct view *view, const struct setting *setting)
-{
-    const char *first = NULL;
-    for (int row = 0; row < view->rows->n_rows; row++) {
-        if (report_row_error(view->rows, row) != NULL) {
-            continue;
-        }
-        const char *text = setting_text(view->arena, setting, view->rows->rows[row].answer);
-        if (first != NULL && strcmp(first, text) != 0) {
-            return false;
-        }
-        first = text;
-    }
-    return true;
-}
 
 static void look_through(struct view *view)
 {
     for (int row = 0; row < view->rows->n_rows; row++) {
         view->has_error = view->has_error || report_row_error(view->rows, row) != NULL;
     }
-    for (int i = 0; i < N_SETTINGS; i++) {
-        view->is_same[i] = is_same(view, &settings[i]);
-        view->is_shown[i] = !view->is_same[i] && !is_varied(view->rows, &settings[i]);
+    for (int i = 0; i < REPORT_SETTINGS; i++) {
+        view->is_shown[i] =
+            !report_setting_is_same(view->arena, view->rows, i) && !report_setting_is_varied(view->rows, i);
     }
-}
-
-static const struct sp_json *first_priced(const struct report_rows *rows)
-{
-    for (int row = 0; row < rows->n_rows; row++) {
-        if (report_row_error(rows, row) == NULL) {
-            return rows->rows[row].answer;
-        }
-    }
-    return NULL;
-}
-
-/* "model llama-3.1-8b, seq 128K, gpus 8, ...": as options are called, so that it can be typed again. */
-static const char *heading_text(const struct view *view)
-{
-    const struct sp_json *answer = first_priced(view->rows);
-    struct sp_texts texts = {.arena = view->arena};
-    for (int i = 0; i < N_SETTINGS && answer != NULL; i++) {
-        if (!view->is_same[i] || is_varied(view->rows, &settings[i])) {
-            continue;
-        }
-        const char *text = setting_text(view->arena, &settings[i], answer);
-        const char *usual = settings[i].usual;
-        if (text[0] != '\0' && (usual == NULL || (usual[0] != '\0' && strcmp(text, usual) != 0))) {
-            sp_texts_add(&texts, "%s %s", settings[i].label, text);
-        }
-    }
-    return sp_join(view->arena, texts.items, texts.count, ", ");
 }
 
 static double number_at(const struct report_rows *rows, int row, const char *path)
@@ -184,31 +78,10 @@ static double number_at(const struct report_rows *rows, int row, const char *pat
     return value->number;
 }
 
-/* The fastest per GPU that fits or, when none does, the one that needs the least; -1 when no row is priced. */
-static int best_row(const struct report_rows *rows, bool *fits)
-{
-    int best = -1;
-    *fits = false;
-    for (int row = 0; row < rows->n_rows; row++) {
-        if (report_row_error(rows, row) != NULL) {
-            continue;
-        }
-        bool row_fits = report_tree_at(rows->rows[row].answer, "fits")->boolean;
-        const char *path = row_fits ? "tokens_per_s_per_gpu" : "headroom_bytes";
-        bool is_better = best < 0 || (row_fits && !*fits) ||
-                         (row_fits == *fits && number_at(rows, row, path) > number_at(rows, best, path));
-        if (is_better) {
-            best = row;
-            *fits = row_fits;
-        }
-    }
-    return best;
-}
-
 static const char *best_text(const struct view *view)
 {
     bool fits = false;
-    int best = best_row(view->rows, &fits);
+    int best = report_rows_best(view->rows, &fits);
     if (best < 0) {
         return "no row keeps the rules";
     }
@@ -226,7 +99,7 @@ static const char *best_text(const struct view *view)
 
 static bool is_number_column(const struct report_rows *rows, const char *path)
 {
-    const struct sp_json *answer = first_priced(rows);
+    const struct sp_json *answer = report_rows_first_priced(rows);
     const struct sp_json *value = answer == NULL ? NULL : report_tree_at(answer, path);
     return value != NULL && value->type == SP_JSON_NUMBER;
 }
@@ -243,10 +116,10 @@ static int collect_columns(const struct view *view, struct report_column *column
         bool is_right = looks_like_number(view->rows->rows[0].values[i]);
         columns[n_columns++] = (struct report_column){.heading = view->rows->names[i], .is_right = is_right};
     }
-    for (int i = 0; i < N_SETTINGS && n_columns + N_FIGURES < MAX_ROW_COLUMNS - 1; i++) {
+    for (int i = 0; i < REPORT_SETTINGS && n_columns + N_FIGURES < MAX_ROW_COLUMNS - 1; i++) {
         if (view->is_shown[i]) {
-            bool is_right = is_number_column(view->rows, settings[i].path);
-            columns[n_columns++] = (struct report_column){.heading = settings[i].label, .is_right = is_right};
+            bool is_right = is_number_column(view->rows, report_settings[i].path);
+            columns[n_columns++] = (struct report_column){.heading = report_settings[i].label, .is_right = is_right};
         }
     }
     for (int i = 0; i < N_FIGURES; i++) {
@@ -271,9 +144,9 @@ static void fill_row(const struct view *view, struct report_grid *grid, int row)
         report_grid_text(grid, grid->n_columns - 1, "%s", error->string);
         return;
     }
-    for (int i = 0; i < N_SETTINGS && column + N_FIGURES < MAX_ROW_COLUMNS - 1; i++) {
+    for (int i = 0; i < REPORT_SETTINGS && column + N_FIGURES < MAX_ROW_COLUMNS - 1; i++) {
         if (view->is_shown[i]) {
-            report_grid_text(grid, column++, "%s", setting_text(view->arena, &settings[i], answer));
+            report_grid_text(grid, column++, "%s", report_setting_text(view->arena, i, answer));
         }
     }
     for (int i = 0; i < N_FIGURES; i++) {
@@ -299,7 +172,7 @@ void report_rows_table(const struct report_style *style, struct sp_arena *arena,
 {
     struct view view = {.style = style, .arena = arena, .rows = rows};
     look_through(&view);
-    const char *heading = heading_text(&view);
+    const char *heading = report_rows_heading(arena, rows);
     if (style->format == REPORT_MARKDOWN) {
         (void)fprintf(style->file, "**%s**\n\n%s\n\n", best_text(&view), heading);
     } else {

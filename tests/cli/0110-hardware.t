@@ -30,6 +30,21 @@ test_expect_success 'a slower network costs time, an ideal one never does' '
 		"$(cat time-eth-100g)" "$(cat time-ib-ndr)" "$(cat time-ideal)"
 '
 
+test_expect_success 'fp8 needs measured products of the GPU' '
+	expect_error 2 "precision fp8: a100-sxm-80 has no table of fp8 products; GPUs with one: b200-sxm" \
+		estimate --hardware dgx-a100 --precision fp8 &&
+	expect_exit 0 estimate --hardware dgx-h100 --precision fp8 --format json &&
+	json_get out assumed | grep -q "fp8 GEMM curve"
+'
+
+test_expect_success 'a kernel that was measured for one mask only is refused on reading' '
+	mkdir -p half/hardware/gpus &&
+	grep -v "\[\"backward\", \"full\"" "$top/hardware/gpus/h200-sxm.json" | perl -0pe "s/\],(\s*\])/]\$1/g" \
+		>half/hardware/gpus/h200-sxm.json &&
+	expect_error 3 "expected rows of both passes and both masks for head_dim" \
+		env SEQPLAN_PATH=half seqplan estimate --model llama-3.1-8b --hardware dgx-h200 --gpus 8 --seq 8K
+'
+
 test_expect_success 'clusters are parts of a node or whole nodes' '
 	expect_error 2 "12 gpus: expected up to the 8 of a node or a multiple of 8; nearest: 8, 16" \
 		seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 12 --seq 8K &&

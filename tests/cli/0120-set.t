@@ -24,7 +24,10 @@ test_expect_success 'settings move the answer the way they should' '
 	less "$base" "$(figure step_time_s --set gpu.gemm.sustained_factor=0.5)" &&
 	less "$(figure step_time_s --set model.num_hidden_layers=4)" "$base" &&
 	less "$(figure peak_bytes --set run.gradient_dtype=bf16)" "$(figure peak_bytes)" &&
-	less "$(figure memory_bytes.optimizer --set run.master_weights=false)" "$(figure memory_bytes.optimizer)"
+	less "$(figure memory_bytes.optimizer --set run.master_weights=false)" "$(figure memory_bytes.optimizer)" &&
+	less "$(figure peak_bytes --zero 3 --recompute none --set run.tiled_mlp=true)" \
+		"$(figure peak_bytes --zero 3 --recompute none)" &&
+	less "$base" "$(figure step_time_s --set gpu.power_limit=350W)"
 '
 
 test_expect_success 'the last setting of a path counts' '
@@ -49,6 +52,8 @@ test_expect_success 'unknown paths get the nearest' '
 	expect_error 2 "did you mean \"gpu.hbm_bandwidth\"?" estimate --set gpu.hbm_bandwith=8TB/s &&
 	expect_error 2 "did you mean \"network.bandwidth\"?" estimate --set netwrok.bandwidth=8TB/s &&
 	expect_error 2 "did you mean model.num_hidden_layers?" estimate --set model.num_hiden_layers=4 &&
+	expect_error 2 "model.zzz: unknown field of a config.json; seqplan show fields model lists those" \
+		estimate --set model.zzz=4 &&
 	expect_error 2 "expected PATH=VALUE" estimate --set gpu.hbm_bandwidth &&
 	expect_error 2 "only layout.order is set this way" estimate --set layout.tp=8
 '

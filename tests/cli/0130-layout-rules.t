@@ -7,6 +7,13 @@ estimate() {
 	seqplan estimate --hardware dgx-h100 --model llama-3.1-8b "$@"
 }
 
+# priced OPTION...: the answer in out, whether it fits or not.
+priced() {
+	code=0
+	estimate "$@" --format json >out 2>err || code=$?
+	test "$code" -le 1
+}
+
 test_expect_success 'degrees multiply to the cluster' '
 	expect_error 2 "8 gpus are not tp 1 x sp 3 x pp 1 x dp 2 = 6; legal sp with this tp and pp: 1, 2, 4, 8" \
 		estimate --gpus 8 --sp 3 --seq 128K &&
@@ -57,11 +64,54 @@ test_expect_success 'few micro-batches are a warning with the bubble' '
 	json_get out warnings | grep -q "2 micro-batches over pp 8 stages: 78 % of the time is bubble"
 '
 
+test_expect_success 'schedules have their chunks, stages and micro-batches' '
+	pipeline="--gpus 64 --pp 8 --seq 8K" &&
+	priced $pipeline --vpp 2 && test "$(json_get out layout.schedule)" = interleaved &&
+	priced $pipeline --schedule zbv && test "$(json_get out layout.vpp)" = 2 &&
+	for schedule in gpipe 1f1b zb-h1 dualpipe
+	do
+		priced $pipeline --schedule $schedule && test "$(json_get out layout.schedule)" = $schedule || return 1
+	done &&
+	expect_error 2 "vpp 2: 1f1b has one chunk a rank" estimate $pipeline --vpp 2 --schedule 1f1b &&
+	expect_error 2 "interleaved with vpp 1: it needs two chunks" estimate $pipeline --schedule interleaved &&
+	expect_error 2 "32 layers do not divide by pp 8 x vpp 3 = 24 (megatron has trained 24 of them without a word)" \
+		estimate $pipeline --vpp 3 &&
+	expect_error 2 "interleaved with 12 micro-batches: it needs a multiple of pp 8; nearest --global-batch: 64, 128" \
+		estimate $pipeline --vpp 2 --global-batch 96 &&
+	expect_error 2 "dualpipe with 8 micro-batches: it needs 2 x pp 8 = 16 or more; raise --global-batch to 128" \
+		estimate $pipeline --schedule dualpipe --global-batch 64
+'
+
+test_expect_success 'experts over the ranks of the other axes' '
+	moe="--model qwen3-235b-a22b --gpus 64 --tp 4 --zero 1 --seq 4K" &&
+	priced $moe --ep 32 --etp 2 && test "$(json_get out layout.ep)" = 32 &&
+	expect_error 2 "ep 24: 128 experts do not divide by it; legal ep:" estimate $moe --ep 24 &&
+	expect_error 2 "64 gpus are no multiple of pp 1 x ep 64 x etp 2 = more than 64, the ranks of the experts; legal ep" \
+		estimate $moe --ep 64 --etp 2 &&
+	expect_error 2 "ep 8, etp 1: llama-3.1-8b has no experts" estimate --gpus 8 --seq 4K --ep 8
+'
+
+test_expect_success 'masks, documents, training and offloading' '
+	whole="--gpus 8 --sp 8 --sp-method allgather --seq 128K --zero 3" &&
+	priced $whole && json_get out step_time_s >causal &&
+	priced $whole --mask window:4K && json_get out step_time_s >window &&
+	priced $whole --documents 8K && json_get out step_time_s >documents &&
+	priced $whole --mask full && json_get out step_time_s >full &&
+	perl -e "exit !(\$ARGV[0] < \$ARGV[2] && \$ARGV[1] < \$ARGV[2] && \$ARGV[2] < \$ARGV[3])" \
+		"$(cat window)" "$(cat documents)" "$(cat causal)" "$(cat full)" &&
+	priced $whole --train lora:16 --offload optimizer,activations &&
+	test "$(json_get out layout.offload)" = activations,optimizer &&
+	expect_error 2 "documents of 131073 tokens are longer than the sequence of 131072" \
+		estimate $whole --documents 131073 &&
+	expect_error 2 "--mask: expected causal, full or window:N" estimate $whole --mask sliding &&
+	expect_error 2 "--train: expected full or lora:R" estimate $whole --train lora &&
+	expect_error 2 "--offload: expected none, or a list of activations, optimizer and parameters" \
+		estimate $whole --offload gradients &&
+	expect_error 2 "offload parameters with zero 1" estimate $whole --zero 1 --offload parameters
+'
+
 test_expect_success 'what is not built yet says what to use' '
-	expect_error 2 "schedule zbv is not built yet; use --schedule 1f1b" \
-		estimate --gpus 8 --seq 8K --schedule zbv &&
-	expect_error 2 "--mode prefill is not built yet; use --mode train" estimate --gpus 8 --seq 8K --mode prefill &&
-	expect_error 2 "precision fp8 is not built yet" estimate --gpus 8 --seq 8K --precision fp8
+	expect_error 2 "--mode prefill is not built yet; use --mode train" estimate --gpus 8 --seq 8K --mode prefill
 '
 
 test_expect_success 'a printed answer is read back exactly' '
@@ -74,6 +124,17 @@ test_expect_success 'a printed answer is read back exactly' '
 	json_get first layout >layout.json &&
 	expect_exit 0 estimate $options --layout layout.json --format json &&
 	json_get first step_time_s >a && json_get out step_time_s >b && test_cmp a b
+'
+
+test_expect_success 'an answer is a question of its own, and options beside it win' '
+	seqplan estimate --layout first --format json >again &&
+	for path in model hardware network gpus seq global_batch layout assumed step_time_s
+	do
+		json_get first "$path" >a && json_get again "$path" >b && test_cmp a b || return 1
+	done &&
+	seqplan estimate --layout first --gpus 128 --hardware dgx-h200 --attention fa2 --format json >wider &&
+	test "$(json_get wider layout.dp)" = $((2 * $(json_get first layout.dp))) &&
+	test "$(json_get wider hardware)" = dgx-h200 && test "$(json_get wider global_batch)" = 8
 '
 
 test_expect_success 'a layout comes through standard input too' '

@@ -7,7 +7,7 @@ same_answer() {
 	# shellcheck disable=SC2086 # the options are words
 	{ seqplan estimate $1 $2 --format json >first.json || test $? -eq 1; } &&
 	{ seqplan estimate $1 --layout - --format json <first.json >second.json || test $? -eq 1; } || return 1
-	for path in step_time_s peak_bytes layout communication memory_bytes time_s global_batch
+	for path in step_time_s peak_bytes layout communication memory_bytes time_s global_batch mask documents train
 	do
 		test "$(json_get first.json "$path")" = "$(json_get second.json "$path")" || {
 			echo "$path differs: $(json_get first.json "$path") $(json_get second.json "$path")" >&2
@@ -19,7 +19,8 @@ same_answer() {
 small='--model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 64K --global-batch 32'
 large='--model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --global-batch 64'
 uneven='--model llama-3.1-405b --hardware dgx-h100 --gpus 1024 --seq 8K --global-batch 1024'
-export small large uneven
+moe='--model mixtral-8x7b --hardware dgx-h100 --gpus 8 --seq 8K --global-batch 64'
+export small large uneven moe
 
 while IFS='|' read -r question options
 do
@@ -38,7 +39,16 @@ small|--sp 8 --sp-method ring --set run.loss=chunked --set run.loss_chunk=4096
 small|--sp-method naive
 small|--tp 4 --tp-sp off --set run.vocab_parallel=false --set run.master_weights=false
 small|--tp 2 --set run.gradient_dtype=bf16 --set run.moment_dtype=bf16 --set run.parameter_dtype=fp32
+small|--sp 8 --documents 8K --train lora:16
+small|--sp 8 --offload activations,optimizer --mask full
+small|--sp 8 --sp-method usp --sp-ulysses 2
+small|--sp 8 --sp-method double-ring --sp-inner 4
+small|--sp 8 --sp-method ulysses --framework alst --set run.tiled_mlp=false
+moe|--ep 8
+moe|--sp 4 --ep 4 --etp 2 --zero 1
 large|--tp 8 --sp 8 --pp 8
+large|--tp 8 --sp 8 --pp 2 --vpp 2
+large|--tp 8 --sp 8 --pp 8 --schedule zb-h1
 large|--tp 8 --sp 8 --pp 8 --recompute selective --set layout.order=cp-tp-ep-dp-pp
 uneven|--pp 16 --tp 8 --pp-layers auto
 uneven|--pp 16 --tp 8 --pp-layers padded

@@ -80,6 +80,26 @@ test_expect_success 'the methods are those of the contract' '
 	test -z "$(json_get methods.json rows.5.deepspeed)"
 '
 
+test_expect_success 'no legal pair is left without a row' '
+	seqplan show methods >methods && ! grep "not built" methods && grep "^  double-ring  *home$" methods &&
+	grep "^  ulysses  *yes  *yes  *home  *yes  *yes$" methods
+'
+
+test_expect_success 'a model of several kinds of layers shows each' '
+	seqplan show model gpt-oss-20b --format csv >model.csv &&
+	grep "^layers_kind_1,12,expert layers with a window of 128$" model.csv &&
+	grep "^layers_kind_2,12,expert layers$" model.csv && grep "^parameters_layer_kind_2," model.csv &&
+	seqplan show model deepseek-v3 --format csv >model.csv && grep "^layers_kind_1,3,dense layers$" model.csv &&
+	grep "^layers_kind_2,58,expert layers$" model.csv && grep "^kv_lora_rank,512," model.csv &&
+	seqplan show model llama-3.1-8b --format csv >model.csv && ! grep "layers_kind" model.csv &&
+	grep "^parameters_layer,218112000,one dense layer, norms included\|^parameters_layer,.*\"one dense layer" model.csv
+'
+
+test_expect_success 'the fields of a model are those of its config.json' '
+	seqplan show fields model --format csv >fields.csv && grep "^model.num_hidden_layers," fields.csv &&
+	grep "^model.sliding_window," fields.csv && test "$(wc -l <fields.csv)" -gt 20
+'
+
 test_expect_success 'singular and plural are the same topic' '
 	seqplan show models >plural && seqplan show model >singular && cmp plural singular
 '

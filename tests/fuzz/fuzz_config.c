@@ -37,7 +37,7 @@ static void check_model(struct sp_arena *arena, const struct sp_json *json)
     expect(model.n_kv_heads >= 1 && model.n_heads % model.n_kv_heads == 0, "heads that do not group");
     expect(model.max_position >= 1 && model.name != NULL && model.family != NULL, "a model half read");
     struct model_size parameters = model_size(&model);
-    expect(isfinite(parameters.total) && parameters.total > 0 && parameters.total >= parameters.layer,
+    expect(isfinite(parameters.total) && parameters.total > 0 && parameters.total >= parameters.layer[0],
            "an impossible number of parameters");
 }
 

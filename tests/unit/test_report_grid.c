@@ -65,6 +65,20 @@ static void a_table_aligns_its_columns(void **state)
            "      note said below\n");
 }
 
+static void a_narrow_gap_is_one_space(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    struct report_grid grid = sample(arena);
+    int wide = report_grid_width(&grid);
+    grid.gap = 1;
+    assert_int_equal(report_grid_width(&grid), wide - 1);
+    char *text = printed(REPORT_TABLE, &grid, false);
+    assert_ptr_equal(strstr(text, "  name      GiB\n  weights  2.24\n"), text);
+    free(text);
+    sp_arena_close(arena);
+}
+
 static void markdown_has_a_rule_and_escapes_bars(void **state)
 {
     (void)state;
@@ -157,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_aligns_its_columns),
+        cmocka_unit_test(a_narrow_gap_is_one_space),
         cmocka_unit_test(markdown_has_a_rule_and_escapes_bars),
         cmocka_unit_test(a_document_has_a_title),
         cmocka_unit_test(json_and_csv_have_values_and_hidden_columns),

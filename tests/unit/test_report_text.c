@@ -102,6 +102,20 @@ static void color_is_only_for_who_wants_it(void **state)
     assert_string_equal(report_color(&colored, REPORT_PLAIN), "\033[0m");
 }
 
+static void large_figures_have_a_prefix(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    assert_string_equal(report_scaled(arena, 506123.0), "506k");
+    assert_string_equal(report_scaled(arena, 1518369.0), "1.52M");
+    assert_string_equal(report_scaled(arena, 999.4), "999");
+    assert_string_equal(report_scaled(arena, 999.6), "1.00k");
+    assert_string_equal(report_scaled(arena, 999999.0), "1.00M");
+    assert_string_equal(report_scaled(arena, 2e13), "20.0T");
+    assert_string_equal(report_scaled(arena, 0.0), "0");
+    sp_arena_close(arena);
+}
+
 /* Test vectors of the authors: http://www.isthe.com/chongo/src/fnv/test_fnv.c */
 static void hash_is_fnv1a(void **state)
 {
@@ -114,13 +128,10 @@ static void hash_is_fnv1a(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_have_three_digits),
-        cmocka_unit_test(a_column_aligns_on_its_largest_figure),
-        cmocka_unit_test(shares_and_step_times_are_short),
-        cmocka_unit_test(width_counts_characters),
-        cmocka_unit_test(long_texts_break_at_spaces),
-        cmocka_unit_test(color_is_only_for_who_wants_it),
-        cmocka_unit_test(hash_is_fnv1a),
+        cmocka_unit_test(figures_have_three_digits),       cmocka_unit_test(a_column_aligns_on_its_largest_figure),
+        cmocka_unit_test(shares_and_step_times_are_short), cmocka_unit_test(large_figures_have_a_prefix),
+        cmocka_unit_test(width_counts_characters),         cmocka_unit_test(long_texts_break_at_spaces),
+        cmocka_unit_test(color_is_only_for_who_wants_it),  cmocka_unit_test(hash_is_fnv1a),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
