@@ -145,6 +145,7 @@ static void add_elementwise(const struct step_shape *shape, const struct kind_sh
                                    .count = count,
                                    .time_s = shape->gpu->kernel_latency.value};
     operator_add(list, &latency);
+    list->kernels += count;
 }
 
 /* Short shards: the host cannot launch the kernels and merges of a ring step as fast as the GPU runs them. */
@@ -226,6 +227,7 @@ static void add_attention(const struct step_shape *shape, const struct kind_shap
     for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
         operator_add(list, &rows[i]);
     }
+    list->kernels += cost.kernels;
     add_exchange_rows(kind, list, &cost);
 }
 
@@ -371,14 +373,34 @@ static void copy_repeated(const struct step_shape *shape, int kind, const struct
     }
 }
 
+const char host_launches_name[] = "host launches";
+
+/* The host launches one kernel after another: a pass takes at least as long as that. A bound has no host. */
+static void add_launches(const struct step_shape *shape, struct operator_list *list)
+{
+    if (shape->question->layout.framework == FRAMEWORK_IDEAL) {
+        return;
+    }
+    double launches_s = list->kernels * shape->gpu->launch_latency.value;
+    struct operator_row row = {.name = host_launches_name,
+                               .formula = "kernels x launch latency - the pass's time (eq. 27a)",
+                               .source = shape->gpu->launch_latency.source,
+                               .item = TIME_OTHER,
+                               .count = 1,
+                               .time_s = fmax(launches_s - operator_list_time(list), 0)};
+    operator_add(list, &row);
+}
+
 static void price_pass(const struct step_shape *shape, int kind, struct operator_list *list, bool is_backward)
 {
     list->n = 0;
+    list->kernels = 0;
     add_projections(shape, &shape->kinds[kind], list, !is_backward);
     add_attention(shape, &shape->kinds[kind], list, is_backward);
     add_elementwise(shape, &shape->kinds[kind], list, !is_backward);
     add_tensor_parallel(shape, &shape->kinds[kind], list, is_backward);
     add_sharded_weights(shape, kind, list, is_backward);
+    add_launches(shape, list);
 }
 
 void price_layer(const struct step_shape *shape, int kind, struct layer_operators *layer)

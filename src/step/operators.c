@@ -29,6 +29,9 @@ struct operator_row *operator_add(struct operator_list *list, const struct opera
     }
     assert(list->n < (int)SP_COUNT_OF(list->rows));
     list->rows[list->n] = *row;
+    bool is_launched_alone = row->item == TIME_GEMM || row->item == TIME_TP_EXPOSED || row->item == TIME_EP_EXPOSED ||
+                             row->item == TIME_DP_EXPOSED;
+    list->kernels += is_launched_alone ? row->count : 0;
     return &list->rows[list->n++];
 }
 

@@ -11,6 +11,9 @@ static const double LITTLE_HEADROOM_FRAC = 0.05;
 /* A warning when the pipeline idles for more than this share of the step. */
 static const double LARGE_BUBBLE_FRAC = 0.25;
 
+/* A warning when the host's launches add more than this to the step. */
+static const double LITTLE_HOST_FRAC = 0.01;
+
 bool step_check(struct question *question, struct sp_error *err)
 {
     bool layout_holds = layout_check(question, err);
@@ -62,9 +65,31 @@ static void remark_method(struct question *question, const struct estimate *esti
     }
 }
 
+/* Layers too small for the host: it launches kernels more slowly than the GPU runs them. */
+static void remark_launches(struct question *question, const struct estimate *estimate)
+{
+    double time_s = 0;
+    for (int i = 0; i < estimate->n_operators; i++) {
+        const struct operator_row *row = &estimate->operators[i];
+        time_s += strcmp(row->name, host_launches_name) == 0 ? row->count * row->time_s : 0;
+    }
+    double share = time_s / estimate->step_time_s;
+    if (share > LITTLE_HOST_FRAC) {
+        const struct sp_figure *latency = &question->hardware.gpu.launch_latency;
+        sp_texts_add(&question->warnings,
+                     "the GPU waits for the host for %.0f %% of the step: layers are too small for kernels of %s; "
+                     "raise --micro-batch",
+                     PERCENT * share, sp_quantity_print(question->arena, latency->value, SP_SECONDS));
+        if (latency->kind == SP_FIGURE_ASSUMED || latency->kind == SP_FIGURE_FITTED) {
+            sp_texts_add(&question->assumed, "gpu.launch_latency (%s)", sp_figure_kind_names[latency->kind]);
+        }
+    }
+}
+
 void step_remarks(struct question *question, const struct estimate *estimate)
 {
     remark_memory(question, estimate);
     remark_bubble(question, estimate);
     remark_method(question, estimate);
+    remark_launches(question, estimate);
 }

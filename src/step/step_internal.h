@@ -95,6 +95,7 @@ enum { MAX_LIST_OPERATORS = 48 };
 /* A list of rows, each priced for one execution; `count` is set when the list is spread over the slowest stage. */
 struct operator_list {
     int n;
+    double kernels; /* that the host launches: products, collectives, element-wise and attention kernels */
     struct operator_row rows[MAX_LIST_OPERATORS];
 };
 double operator_list_time(const struct operator_list *list);
@@ -106,6 +107,7 @@ struct layer_operators { /* one layer, one micro-batch, the slowest rank */
     struct operator_list reforward; /* what recomputation repeats: all of forward, or the attention of `selective` */
 };
 void price_layer(const struct step_shape *shape, int kind, struct layer_operators *layer);
+extern const char host_launches_name[]; /* the row of what the host's launches add to a layer's pass */
 /* Of a layer's products, in FLOP: those that per-operator recomputation does not keep (k, o, one of gate and up). */
 double dropped_products_share(const struct step_shape *shape, int kind);
 

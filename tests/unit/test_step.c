@@ -169,12 +169,32 @@ static void offloaded_bytes_are_on_the_host(void **state)
     sp_arena_close(arena);
 }
 
+/* With a host so slow that it decides, a layer's forward takes its kernels times the launch latency. Eager, tp 8 with
+ * sequence parallelism: 18 element-wise kernels (frameworks/kernels/eager.json), qkv, output, gate and up, down, one
+ * attention kernel, two all-gathers and two reduce-scatters: 27. The bound has no host. */
+static void a_slow_host_decides(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    static const char *const base =
+        "model=qwen3-8b hardware=dgx-h200 gpus=8 tp=8 seq=4096 batch=1 zero=0 recompute=none "
+        "kernels=eager framework=%s set=gpu.launch_latency=%s";
+    struct estimate slow, slower, bound, bound_slower;
+    estimate_from(arena, sp_format(arena, base, "megatron", "1ms"), &slow);
+    estimate_from(arena, sp_format(arena, base, "megatron", "2ms"), &slower);
+    estimate_from(arena, sp_format(arena, base, "ideal", "1ms"), &bound);
+    estimate_from(arena, sp_format(arena, base, "ideal", "2ms"), &bound_slower);
+    assert_close((slower.stage_forward_s - slow.stage_forward_s) / 36, 27e-3, 1e-9);
+    assert_close(bound_slower.step_time_s, bound.step_time_s, 0);
+    sp_arena_close(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bubbles_follow_their_formulas),         cmocka_unit_test(experts_are_split_and_exchanged),
         cmocka_unit_test(latent_attention_projects_its_latents), cmocka_unit_test(adapters_alone_are_trained),
-        cmocka_unit_test(offloaded_bytes_are_on_the_host),
+        cmocka_unit_test(offloaded_bytes_are_on_the_host),       cmocka_unit_test(a_slow_host_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
