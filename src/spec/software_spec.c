@@ -42,6 +42,7 @@
         FIGURE(framework_spec, step_host_backward, SP_SECONDS, 0, 1, "host time of one step of a ring, backward"),     \
         FIGURE(framework_spec, offload_overhead, SP_SECONDS, 0, 1000,                                                  \
                "time per step that an offloaded optimizer adds to its transfers"),                                     \
+        FIGURE(framework_spec, tp_overlap, SP_FRACTION, 0, 1, "share of tp collectives hidden by products"),           \
         FIGURE(framework_spec, host_tail, SP_SECONDS, 0, 100, "host time at the end of a step, GPU drained"),          \
         FIGURE(framework_spec, gemm_workspace, SP_BYTES, 0, 1e12, "workspace of matrix products"),                     \
         FIGURE(framework_spec, attention_workspace, SP_BYTES, 0, 1e12, "workspace of attention, rope tables"),         \

@@ -294,6 +294,7 @@ struct framework_spec {
     struct sp_figure step_host_forward; /* host time of one ring step, forward: the floor for short shards */
     struct sp_figure step_host_backward;
     struct sp_figure offload_overhead;    /* seconds per step that offloading the optimizer adds beyond its transfers */
+    struct sp_figure tp_overlap;          /* share of tp collectives that products hide (asynchronous TP) */
     struct sp_figure host_tail;           /* host time at the end of a step with the GPU drained */
     struct sp_figure gemm_workspace;      /* from the allocator: cuBLAS and cuBLASLt */
     struct sp_figure attention_workspace; /* from the allocator: TransformerEngine and the like, RoPE tables */

@@ -242,6 +242,18 @@ static double attention_input_bytes(const struct step_shape *shape)
     return shape->hidden_bytes * latents / shape->hidden;
 }
 
+/* Asynchronous tensor parallelism hides a share of a collective behind the product beside it. */
+static void add_tp_collective(const struct step_shape *shape, struct operator_list *list,
+                              const struct collective_call *call)
+{
+    struct operator_row *row = operator_collective(shape, list, call);
+    double hidden = shape->question->software.framework.tp_overlap.value;
+    if (row != NULL && hidden > 0) {
+        row->time_s *= 1 - hidden;
+        row->formula = "collective over the group, less framework.tp_overlap of it (eq. 30-35, 53)";
+    }
+}
+
 /* Megatron's tensor parallelism (eq. 53): with sequence parallelism each block gathers its input and scatters its output;
  * backward gathers the output gradient, scatters the input gradient, and gathers the saved input again unless it was
  * kept. Without it each block all-reduces once per pass. Experts gather nothing: every rank routes its own tokens. */
@@ -251,9 +263,9 @@ static void add_tensor_parallel(const struct step_shape *shape, const struct kin
     bool has_mlp = !(kind->is_moe && shape->shared_ffn <= 0 && shape->token_split > 1);
     double hidden = shape->hidden_bytes;
     if (!shape->question->layout.has_tp_sp) {
-        operator_collective(shape, list,
-                            &(struct collective_call){"tp all-reduce", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_REDUCE,
-                                                      hidden, has_mlp ? 2 : 1});
+        add_tp_collective(shape, list,
+                          &(struct collective_call){"tp all-reduce", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_REDUCE,
+                                                    hidden, has_mlp ? 2 : 1});
         return;
     }
     bool gathers_again =
@@ -262,15 +274,15 @@ static void add_tensor_parallel(const struct step_shape *shape, const struct kin
     for (int block = 0; block < (has_mlp ? 2 : 1); block++) {
         double gathered = is_backward ? hidden : inputs[block];
         double scattered = is_backward ? inputs[block] : hidden;
-        operator_collective(
+        add_tp_collective(
             shape, list,
             &(struct collective_call){"tp all-gather", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_GATHER, gathered, 1});
-        operator_collective(shape, list,
-                            &(struct collective_call){"tp all-gather", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_GATHER,
-                                                      inputs[block], gathers_again ? 1 : 0});
-        operator_collective(shape, list,
-                            &(struct collective_call){"tp reduce-scatter", AXIS_TP, &shape->tp_group,
-                                                      COLLECTIVE_REDUCE_SCATTER, scattered, 1});
+        add_tp_collective(shape, list,
+                          &(struct collective_call){"tp all-gather", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_GATHER,
+                                                    inputs[block], gathers_again ? 1 : 0});
+        add_tp_collective(shape, list,
+                          &(struct collective_call){"tp reduce-scatter", AXIS_TP, &shape->tp_group,
+                                                    COLLECTIVE_REDUCE_SCATTER, scattered, 1});
     }
 }
 
