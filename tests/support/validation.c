@@ -340,7 +340,7 @@ static bool read_runs(struct command_line *line, const struct sp_json *file, str
 bool validation_read(struct sp_arena *arena, const char *folder, const char *name, struct validation_source *source,
                      struct sp_error *err)
 {
-    static const char *const keys[] = {"schema", "source", "unstated", "defaults", "targets", "rows", NULL};
+    static const char *const keys[] = {"schema", "source", "unstated", "defaults", "targets", "misses", "rows", NULL};
     const char *path = sp_format(arena, "%s/%s.json", folder, name);
     const struct sp_json *file = sp_json_read(arena, path, err);
     if (file == NULL || !is_known(file, path, keys, err)) {
@@ -357,7 +357,8 @@ bool validation_read(struct sp_arena *arena, const char *folder, const char *nam
                                          .where = text_of(about, "where"),
                                          .year = text_of(about, "year"),
                                          .unstated = sp_json_member(file, "unstated"),
-                                         .targets = sp_json_member(file, "targets")};
+                                         .targets = sp_json_member(file, "targets"),
+                                         .misses = sp_json_member(file, "misses")};
     struct command_line line = {.arena = arena, .folder = folder};
     if (!read_runs(&line, file, source, err)) {
         sp_error_prefix(err, "%s", path);
@@ -417,6 +418,15 @@ static double target_of(const struct validation_source *source, const struct val
     return target == NULL ? 0 : target->number;
 }
 
+static const char *miss_of(const struct validation_source *source, const struct validation_summary *summary)
+{
+    const struct sp_json *group = NULL;
+    if (source->misses != NULL && summary->group != NULL) {
+        group = sp_json_member(source->misses, summary->group);
+    }
+    return group == NULL ? NULL : text_of(group, summary->quantity->name);
+}
+
 static void fill_summary(const struct validation_source *source, double *errors, struct validation_summary *summary)
 {
     double sum = 0;
@@ -434,6 +444,7 @@ static void fill_summary(const struct validation_source *source, double *errors,
         }
     }
     summary->target_frac = target_of(source, summary);
+    summary->miss = miss_of(source, summary);
     int n = summary->n_compared;
     if (n > 0) {
         qsort(errors, (size_t)n, sizeof(errors[0]), compare_doubles);

@@ -42,6 +42,7 @@ struct validation_source {
     const char *year;
     const struct sp_json *unstated; /* texts */
     const struct sp_json *targets;  /* group -> quantity -> largest median error, or NULL */
+    const struct sp_json *misses;   /* group -> quantity -> the mechanism found or suspected, or NULL */
     struct validation_row *rows;
     int n_rows;
 };
@@ -54,6 +55,7 @@ struct validation_summary {
     double median_frac, max_frac; /* of |error| */
     double bias_frac;             /* mean error */
     double target_frac;           /* 0: none */
+    const char *miss;             /* why the median is far off, or NULL */
 };
 
 /* Names of the sources in the folder, sorted. */

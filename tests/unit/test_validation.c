@@ -9,6 +9,7 @@
 enum { MAX_SUMMARIES = 128 };
 static const char folder[] = "tests/validation";
 static const double PERCENT = 100;
+static const double FAR_FRAC = 0.1; /* a median beyond it is explained */
 
 static const struct bound {
     const char *source;
@@ -172,7 +173,21 @@ static int check_source(struct sp_arena *arena, const char *name)
         }
     }
     for (int i = 0; i < n; i++) {
-        print_uncovered(name, &summaries[i]);
+        const struct validation_summary *summary = &summaries[i];
+        bool is_missed = summary->target_frac > 0 && summary->median_frac > summary->target_frac;
+        bool is_far = summary->n_compared > 0 && (is_missed || summary->median_frac > FAR_FRAC);
+        bool is_near = !is_missed && summary->max_frac <= FAR_FRAC;
+        if (is_far && summary->miss == NULL) {
+            print_error("%s, %s, %s: median %.1f %%: say in \"misses\" which mechanism is missing\n", name,
+                        summary->group, summary->quantity->name, PERCENT * summary->median_frac);
+            n_worse++;
+        }
+        if (is_near && summary->miss != NULL) {
+            print_error("%s, %s, %s: no miss any more, yet \"misses\" has it\n", name, summary->group,
+                        summary->quantity->name);
+            n_worse++;
+        }
+        print_uncovered(name, summary);
     }
     return n_worse;
 }

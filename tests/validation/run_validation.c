@@ -136,6 +136,24 @@ static void print_targets(const struct report *report)
     printf("\n");
 }
 
+/* What the file of a source says about medians beyond 10 % and missed targets. */
+static void print_misses(const struct report *report)
+{
+    printf("## Misses, and the mechanism found or suspected\n\n");
+    for (int i = 0; i < report->n_sources; i++) {
+        struct validation_summary summaries[MAX_SUMMARIES];
+        int n = validation_summarise(report->arena, &report->sources[i], true, summaries, MAX_SUMMARIES);
+        for (int j = 0; j < n; j++) {
+            if (summaries[j].miss != NULL) {
+                printf("- %s, %s, %s (median %s): %s\n", report->sources[i].name, summaries[j].group,
+                       summaries[j].quantity->name, percent_text(report->arena, summaries[j].median_frac, false),
+                       summaries[j].miss);
+            }
+        }
+    }
+    printf("\n");
+}
+
 /* Rows for the table of tests/unit/test_validation.c: what holds now, and a bound just above. */
 static void print_bounds(const struct report *report)
 {
@@ -273,6 +291,7 @@ int main(int argc, char **argv)
            "to ring-flash-attention, and the PyTorch figures to the H200 rows.\n\n");
     print_summary(&report);
     print_targets(&report);
+    print_misses(&report);
     for (int i = 0; i < report.n_sources; i++) {
         print_source(report.arena, &report.sources[i]);
     }
