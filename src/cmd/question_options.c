@@ -211,7 +211,7 @@ const struct sp_option question_options[] = {
      AT(mask),
      .argument = "M",
      .group = the_run,
-     .help = "causal, full or window:N; default: the model's"},
+     .help = "causal, full or window:N; default: model, causal with the model's own windows"},
     {.name = "documents",
      .type = SP_OPTION_TOKENS,
      AT(documents),

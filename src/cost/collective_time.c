@@ -46,8 +46,8 @@ static double curve_time(const struct time_curve *curve, double bytes)
     return exp(y[i - 1] + (log_bytes - x[i - 1]) / (x[i] - x[i - 1]) * (y[i] - y[i - 1]));
 }
 
-/* Time inside one domain over `ranks`: between measured rank counts log-log in ranks, beyond them the nearest. */
-static double intra_time(const struct hardware_spec *hardware, enum collective operation, double ranks,
+/* Inside one domain over `ranks`: between measured rank counts log-log in ranks, beyond them the nearest. */
+static double table_time(const struct hardware_spec *hardware, enum collective operation, double ranks,
                          double buffer_bytes)
 {
     /* links faster than the measured ones: as fewer bytes over those */
@@ -67,7 +67,7 @@ static double intra_time(const struct hardware_spec *hardware, enum collective o
     }
     if (below == NULL && above == NULL) { /* nothing measured: the link's own figures */
         double sent = collective_sent_bytes(operation, (int64_t)ranks, buffer_bytes);
-        return hardware->intra.latency.value * (ranks - 1) + sent / hardware->intra.bandwidth.value;
+        return hardware->intra.curve_latency * (ranks - 1) + sent / hardware->intra.bandwidth.value;
     }
     if (below == NULL || above == NULL) {
         return curve_time(below != NULL ? &below->curve : &above->curve, bytes);
@@ -76,6 +76,15 @@ static double intra_time(const struct hardware_spec *hardware, enum collective o
     double low = curve_time(&below->curve, bytes);
     double high = curve_time(&above->curve, bytes);
     return low * pow(high / low, t);
+}
+
+/* A latency set by hand instead of the file's counts once a round. */
+static double intra_time(const struct hardware_spec *hardware, enum collective operation, double ranks,
+                         double buffer_bytes)
+{
+    double rounds = (operation == COLLECTIVE_ALL_REDUCE ? 2 : 1) * (ranks - 1);
+    double added_s = rounds * (hardware->intra.latency.value - hardware->intra.curve_latency);
+    return fmax(table_time(hardware, operation, ranks, buffer_bytes) + added_s, 0);
 }
 
 double network_bytes_per_s_per_gpu(const struct hardware_spec *hardware)

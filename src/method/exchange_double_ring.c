@@ -68,17 +68,31 @@ static double window_time(const struct attention_problem *problem, const struct 
     return fmax(total, gradient_before + d->outer_s);
 }
 
+static double all_windows_time(const struct attention_problem *problem, const struct double_ring *d, bool is_backward)
+{
+    bool is_one = d->windows < 1.5;
+    double first_s = window_time(problem, d, is_backward, true, is_one);
+    return is_one ? first_s
+                  : first_s + (d->windows - 2) * window_time(problem, d, is_backward, false, false) +
+                        window_time(problem, d, is_backward, false, true);
+}
+
+/* What would be exposed if the hops between the inner rings took no time is the inner rings' own. */
+static double inner_exposed(const struct attention_problem *problem, const struct double_ring *d, bool is_backward,
+                            double kernels_s)
+{
+    struct double_ring without = *d;
+    without.outer_s = without.outer_gradient_s = 0;
+    return all_windows_time(problem, &without, is_backward) - kernels_s;
+}
+
 static void price(const struct attention_problem *problem, bool is_backward, struct method_pass *pass)
 {
     struct double_ring d = measure(problem, is_backward);
     double p = (double)problem->ranks;
     double kernels_s = d.first_s + (p - 1) * d.later_s;
     bool is_one = d.windows < 1.5;
-    pass->total_s = window_time(problem, &d, is_backward, true, is_one);
-    if (!is_one) {
-        pass->total_s += (d.windows - 2) * window_time(problem, &d, is_backward, false, false) +
-                         window_time(problem, &d, is_backward, false, true);
-    }
+    pass->total_s = all_windows_time(problem, &d, is_backward);
     pass->attention_s = d.mean_s;
     pass->imbalance_s = kernels_s - d.mean_s;
     pass->exposed_s = pass->total_s - kernels_s;
@@ -93,18 +107,19 @@ static void price(const struct attention_problem *problem, bool is_backward, str
     double outer_hops = d.windows - 1;
     double gradient_inner = is_backward ? d.windows * (d.steps - 1) : 0;
     double gradient_outer = is_backward && !is_one ? d.windows : 0;
+    double inner_s = fmax(inner_exposed(problem, &d, is_backward, kernels_s), 0);
     pass->transfers[0] = (struct transfer){"ring",
                                            (inner_hops + gradient_inner) * kv,
                                            inner_hops + gradient_inner,
                                            inner_hops * d.inner_s + gradient_inner * d.inner_gradient_s,
-                                           is_one ? fmax(pass->exposed_s, 0) : 0,
+                                           inner_s,
                                            TIER_NONE};
     pass->transfers[0].tier = problem->inner_group.tier;
     pass->transfers[1] = (struct transfer){"ring of rings",
                                            (outer_hops + gradient_outer) * kv,
                                            outer_hops + gradient_outer,
                                            outer_hops * d.outer_s + gradient_outer * d.outer_gradient_s,
-                                           is_one ? 0 : fmax(pass->exposed_s, 0),
+                                           fmax(pass->exposed_s - inner_s, 0),
                                            problem->outer_group.tier};
 }
 

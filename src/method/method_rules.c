@@ -65,7 +65,7 @@ static bool check_heads(struct question *question, const struct method_traits *t
 static bool has_window(const struct question *question)
 {
     bool windowed = question->run.mask == MASK_WINDOW;
-    for (int i = 0; i < question->model.n_kinds; i++) {
+    for (int i = 0; question->run.mask == MASK_MODEL && i < question->model.n_kinds; i++) {
         windowed = windowed || question->model.kinds[i].window > 0;
     }
     return windowed;
@@ -79,10 +79,9 @@ static bool check_mask(const struct question *question, const struct method_trai
     if (question->layout.sp == 1 || is_gathered || !has_window(question)) {
         return true;
     }
-    return sp_fail_rule(
-        err, "window",
-        "method %s of framework %s has no sliding window; use allgather or ulysses of megatron, or --mask causal",
-        method_names[question->layout.method], framework_names[question->layout.framework]);
+    const char *instead = question->model.has_sinks ? "ulysses" : "allgather or ulysses of megatron";
+    return sp_fail_rule(err, "window", "method %s of framework %s has no sliding window; use %s, or --mask causal",
+                        method_names[question->layout.method], framework_names[question->layout.framework], instead);
 }
 
 static bool fail_not_built(struct question *question, struct sp_error *err)

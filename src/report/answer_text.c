@@ -82,6 +82,8 @@ const char *report_degrees_text(struct sp_arena *arena, const struct question *q
 const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run)
 {
     switch (run->mask) {
+    case MASK_MODEL:
+        return "model";
     case MASK_CAUSAL:
         return "causal";
     case MASK_FULL:
@@ -177,7 +179,7 @@ const char *report_settings_text(struct sp_arena *arena, const struct question *
     if (layout->offloads_activations || layout->offloads_optimizer || layout->offloads_parameters) {
         sp_texts_add(&texts, "offload %s", layout_offload_text(arena, layout));
     }
-    if (run->mask != MASK_CAUSAL) {
+    if (run->mask == MASK_FULL || run->mask == MASK_WINDOW) {
         sp_texts_add(&texts, "%s mask", report_mask_text(arena, run));
     }
     if (run->document_tokens > 0) {

@@ -75,29 +75,55 @@ static void print_remark(const struct view *view, const char *label, const char 
     }
 }
 
-/* The remarks of a path as texts: those of all rows, then some of the others, saying whose they are. */
+/* The list of the first priced row: what all rows have is in it. */
+static const struct sp_json *first_list(const struct view *view, const char *path)
+{
+    for (int row = 0; row < view->rows->n_rows; row++) {
+        if (report_row_error(view->rows, row) == NULL) {
+            return report_tree_at(view->rows->rows[row].answer, path);
+        }
+    }
+    return NULL;
+}
+
+static void add_partial(const struct view *view, const struct remark *remark, int n_priced, struct sp_texts *partial)
+{
+    if (remark->n_rows == 1) {
+        sp_texts_add(partial, "%s: %s", report_row_name(view->arena, view->rows, remark->row), remark->text);
+    } else {
+        sp_texts_add(partial, "%d of %d rows: %s", remark->n_rows, n_priced, remark->text);
+    }
+}
+
+/* The remarks of a path as texts: those of all rows, then some of the others, saying whose they are. Rows are searched
+ * only for what is printed: a sweep can have thousands of texts. */
 static struct sp_texts remark_texts(const struct view *view, const char *path)
 {
     struct sp_texts all = {.arena = view->arena};
     struct sp_texts shown = {.arena = view->arena};
     struct sp_texts partial = {.arena = view->arena};
+    size_t n_partial = 0;
     int n_priced = count_priced(view->rows);
+    const struct sp_json *first = first_list(view, path);
     collect_texts(view, path, &all);
     for (size_t i = 0; i < all.count; i++) {
+        bool is_candidate = has_text(first, all.items[i]);
+        if (!is_candidate && n_partial >= MAX_PARTIAL) {
+            n_partial++;
+            continue;
+        }
         struct remark remark = look_for(view, path, all.items[i]);
         if (remark.n_rows == n_priced) {
             sp_texts_add(&shown, "%s", remark.text);
-        } else if (remark.n_rows == 1) {
-            sp_texts_add(&partial, "%s: %s", report_row_name(view->arena, view->rows, remark.row), remark.text);
-        } else {
-            sp_texts_add(&partial, "%d of %d rows: %s", remark.n_rows, n_priced, remark.text);
+        } else if (++n_partial <= MAX_PARTIAL) {
+            add_partial(view, &remark, n_priced, &partial);
         }
     }
-    for (size_t i = 0; i < partial.count && i < MAX_PARTIAL; i++) {
+    for (size_t i = 0; i < partial.count; i++) {
         sp_texts_add(&shown, "%s", partial.items[i]);
     }
-    if (partial.count > MAX_PARTIAL) {
-        sp_texts_add(&shown, "%zu more in some rows (--format json has them)", partial.count - MAX_PARTIAL);
+    if (n_partial > MAX_PARTIAL) {
+        sp_texts_add(&shown, "%zu more in some rows (--format json has them)", n_partial - MAX_PARTIAL);
     }
     return shown;
 }

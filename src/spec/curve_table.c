@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const double SMALLEST_VALUE = 1e-15; /* seconds; and rates are not below one FLOP a second by as much */
+static const double LARGEST_VALUE = 1e24;
 static const double LARGEST_X = 1e15; /* bytes, tokens or widths beyond this are mistakes */
 
 /* ---- rows -> points --------------------------------------------------------------------------------------------- */
@@ -44,7 +46,7 @@ static bool check_columns(const struct curve_reading *reading, const struct curv
 static const char *expected_value(struct sp_arena *arena, const struct curve_column *column, bool is_whole)
 {
     if (column->names == NULL) {
-        return is_whole ? "a whole number from 1 to 1e15" : "a positive number";
+        return is_whole ? "a whole number from 1 to 1e15" : "a number from 1e-15 to 1e24";
     }
     size_t n_names = 0;
     while (column->names[n_names] != NULL) {
@@ -61,7 +63,7 @@ static bool read_value(const struct curve_column *column, const struct sp_json *
         return index >= 0;
     }
     *value = json->number;
-    bool is_positive = json->type == SP_JSON_NUMBER && json->number > 0;
+    bool is_positive = json->type == SP_JSON_NUMBER && json->number >= SMALLEST_VALUE && json->number <= LARGEST_VALUE;
     return is_positive && (!is_whole || (json->number <= LARGEST_X && floor(json->number) >= json->number));
 }
 

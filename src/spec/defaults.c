@@ -47,6 +47,16 @@ bool defaults_cluster(const struct request *request, struct question *question, 
         return sp_fail_rule(err, "needs_network", "%lld gpus need a network and %s has none: add --network NAME",
                             (long long)run->gpus, question->hardware.name);
     }
+    if (run->nodes > 1 && question->hardware.network.is_inside_node) {
+        return sp_fail_rule(err, "needs_network",
+                            "%lld gpus are %lld nodes, and %s has only links inside its node: add --network NAME",
+                            (long long)run->gpus, (long long)run->nodes, question->hardware.name);
+    }
+    if (is_spread && question->hardware.node.nics.value < 1) {
+        return sp_fail_rule(err, "needs_network",
+                            "%lld gpus need a network and the nodes of %s have no NIC: add --set node.nics=N",
+                            (long long)run->gpus, question->hardware.name);
+    }
     return true;
 }
 

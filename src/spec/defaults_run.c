@@ -90,10 +90,20 @@ static bool fill_settings(const struct request *request, struct question *questi
     return true;
 }
 
-/* Options that say what is trained on what. */
-static bool fill_run(const struct request *request, struct run_spec *run, struct sp_error *err)
+static bool model_has_windows(const struct model_spec *model)
 {
-    run->mask = MASK_CAUSAL;
+    bool has_windows = false;
+    for (int i = 0; i < model->n_kinds; i++) {
+        has_windows = has_windows || model->kinds[i].window > 0;
+    }
+    return has_windows;
+}
+
+/* Options that say what is trained on what. */
+static bool fill_run(const struct request *request, const struct model_spec *model, struct run_spec *run,
+                     struct sp_error *err)
+{
+    run->mask = MASK_MODEL;
     run->counts_full_attention = request->flops == 1;
     run->document_tokens = request->documents.is_given ? request->documents.value : 0;
     run->is_attention_only = request->only != NULL;
@@ -104,6 +114,9 @@ static bool fill_run(const struct request *request, struct run_spec *run, struct
     if (request->mask != NULL && !mask_parse(request->mask, &run->mask, &run->window, err)) {
         sp_error_prefix(err, "--mask");
         return false;
+    }
+    if (run->mask == MASK_MODEL && !model_has_windows(model)) {
+        run->mask = MASK_CAUSAL;
     }
     if (request->train != NULL && !train_parse(request->train, &run->lora_rank, err)) {
         sp_error_prefix(err, "--train");
@@ -176,7 +189,7 @@ bool defaults_software(const struct request *request, struct question *question,
     layout->kernels = (enum kernels_id)(request->kernels >= 0 ? request->kernels : software->framework.kernels);
     if (!kernels_read(arena, layout->kernels, &software->kernels, err) ||
         !settings_apply(request, &kernels, arena, err) || !fill_settings(request, question, err) ||
-        !fill_run(request, &question->run, err) || !check_precision(question, err)) {
+        !fill_run(request, &question->model, &question->run, err) || !check_precision(question, err)) {
         return false;
     }
     int64_t n_layers = question->model.n_layers;

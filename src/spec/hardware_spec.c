@@ -128,9 +128,14 @@ static const struct sp_field intra_settable[] = {INTRA_FIGURES, END};
         FIGURE(network_spec, collective_efficiency, SP_FRACTION, 0.01, 1, true, "share that rings over nodes reach"),  \
         FIGURE(network_spec, all_to_all_efficiency, SP_FRACTION, 0.01, 1, true, "share that an all-to-all reaches"),   \
         FIGURE(network_spec, latency, SP_SECONDS, 0, 1, true, "of one message between nodes"),                         \
+        {.key = "rail_optimised",                                                                                      \
+         .type = SP_FIELD_BOOL,                                                                                        \
+         .offset = offsetof(struct network_spec, is_rail_optimised),                                                   \
+         .is_required = true,                                                                                          \
+         .help = "equal GPUs of all nodes share a switch"},                                                            \
     {                                                                                                                  \
-        .key = "rail_optimised", .type = SP_FIELD_BOOL, .offset = offsetof(struct network_spec, is_rail_optimised),    \
-        .is_required = true, .help = "equal GPUs of all nodes share a switch"                                          \
+        .key = "inside_node", .type = SP_FIELD_BOOL, .offset = offsetof(struct network_spec, is_inside_node),          \
+        .help = "links between the domains of one node, none to others"                                                \
     }
 
 static const struct sp_field network_fields[] = {
@@ -287,6 +292,22 @@ bool hardware_check(const struct hardware_spec *hardware, const char *file, enum
         return sp_fail(err, kind, "%s: gpu.context_memory: expected less than hbm_capacity, found %.0f of %.0f bytes",
                        file, hardware->gpu.context_memory.value, hardware->gpu.hbm_capacity.value);
     }
+    static const char *const architectures[] = {"ampere", "hopper", "blackwell", NULL};
+    if (sp_index_of(hardware->gpu.architecture, architectures) < 0) {
+        return sp_fail(err, kind, "%s: gpu.architecture: expected ampere, hopper or blackwell, found \"%.40s\"", file,
+                       hardware->gpu.architecture);
+    }
+    const struct {
+        const char *path;
+        double sms;
+    } held[] = {{"gpu.communication_sms", hardware->gpu.communication_sms.value},
+                {"gpu.network_communication_sms", hardware->gpu.network_communication_sms.value}};
+    for (size_t i = 0; i < SP_COUNT_OF(held); i++) {
+        if (held[i].sms > hardware->gpu.sm_count.value) {
+            return sp_fail(err, kind, "%s: %s: expected at most the sm_count of %.0f, found %.0f", file, held[i].path,
+                           hardware->gpu.sm_count.value, held[i].sms);
+        }
+    }
     if (!hardware->gpu.has_gemm_fp8 && sets_figure(&hardware->gpu.gemm_fp8)) {
         return sp_fail(err, kind,
                        "%s: gpu.gemm_fp8: expected nothing, %s has no table of fp8 products to set it beside", file,
@@ -341,6 +362,7 @@ bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char 
     hardware->gpu.curve_hbm_bandwidth = hardware->gpu.hbm_bandwidth.value;
     hardware->gpu.curve_peak_bf16 = hardware->gpu.peak_bf16.value;
     hardware->intra.curve_bandwidth = hardware->intra.bandwidth.value;
+    hardware->intra.curve_latency = hardware->intra.latency.value;
     if (network_name != NULL && strcmp(network_name, "ideal") == 0) {
         return make_ideal(hardware, err);
     }

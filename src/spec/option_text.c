@@ -147,6 +147,10 @@ bool mask_parse(const char *text, enum mask_kind *mask, int64_t *window, struct 
         *mask = text[0] == 'c' ? MASK_CAUSAL : MASK_FULL;
         return true;
     }
+    if (strcmp(text, "model") == 0) {
+        *mask = MASK_MODEL;
+        return true;
+    }
     double tokens = 0;
     struct sp_error ignored = {0};
     if (strncmp(text, prefix, strlen(prefix)) == 0 &&
@@ -156,9 +160,10 @@ bool mask_parse(const char *text, enum mask_kind *mask, int64_t *window, struct 
         *window = (int64_t)tokens;
         return true;
     }
-    return sp_fail(err, SP_ERROR_USAGE,
-                   "expected causal, full or window:N (N keys up to the query's own, as window:4096), found \"%.60s\"",
-                   text);
+    return sp_fail(
+        err, SP_ERROR_USAGE,
+        "expected model, causal, full or window:N (N keys up to the query's own, as window:4096), found \"%.60s\"",
+        text);
 }
 
 bool train_parse(const char *text, int64_t *lora_rank, struct sp_error *err)

@@ -16,28 +16,34 @@ static int64_t product_up_to(const struct layout_spec *layout, int64_t gpus)
     return product;
 }
 
+/* What would make the product: the dp that tp, sp and pp leave, or the sp that tp and pp leave, or any degree. */
+static const char *legal_degrees_text(struct sp_arena *arena, const struct layout_spec *layout, int64_t gpus)
+{
+    struct layout_spec without_dp = *layout;
+    without_dp.dp = 1;
+    int64_t others = product_up_to(&without_dp, gpus);
+    if (others <= gpus && gpus % others == 0) {
+        return sp_format(arena, "with this tp, sp and pp, dp is %lld", (long long)(gpus / others));
+    }
+    without_dp.sp = 1;
+    others = product_up_to(&without_dp, gpus);
+    if (others <= gpus && gpus % others == 0) {
+        return sp_format(arena, "legal sp with this tp and pp: %s", divisors_text(arena, gpus / others, layout->sp));
+    }
+    return sp_format(arena, "tp x sp x pp must be one of %s", divisors_text(arena, gpus, layout->tp));
+}
+
 static bool check_product(const struct question *question, struct sp_error *err)
 {
     const struct layout_spec *layout = &question->layout;
     int64_t gpus = question->run.gpus;
-    int64_t product = product_up_to(layout, gpus);
-    if (product == gpus) {
+    if (product_up_to(layout, gpus) == gpus) {
         return true;
     }
-    const char *legal = "";
-    bool is_sp_left = layout->tp <= gpus && layout->pp <= gpus / layout->tp && gpus % (layout->tp * layout->pp) == 0;
-    if (is_sp_left) {
-        legal = sp_format(question->arena, "; legal sp with this tp and pp: %s",
-                          divisors_text(question->arena, gpus / (layout->tp * layout->pp), layout->sp));
-    } else {
-        legal = sp_format(question->arena, "; tp x sp x pp must be one of %s",
-                          divisors_text(question->arena, gpus, layout->tp));
-    }
-    const char *found = product > gpus ? sp_format(question->arena, "more than %lld", (long long)gpus)
-                                       : sp_format(question->arena, "%lld", (long long)product);
-    return sp_fail_rule(err, "gpus_product", "%lld gpus are not tp %lld x sp %lld x pp %lld x dp %lld = %s%s",
+    double product = (double)layout->tp * (double)layout->sp * (double)layout->pp * (double)layout->dp;
+    return sp_fail_rule(err, "gpus_product", "%lld gpus are not tp %lld x sp %lld x pp %lld x dp %lld = %.12g; %s",
                         (long long)gpus, (long long)layout->tp, (long long)layout->sp, (long long)layout->pp,
-                        (long long)layout->dp, found, legal);
+                        (long long)layout->dp, product, legal_degrees_text(question->arena, layout, gpus));
 }
 
 bool layout_fills_cluster(const struct question *question)

@@ -129,8 +129,9 @@ static void warn_tp_spread(struct question *question)
                                                      : sp_format(question->arena, "tp of %s stays inside",
                                                                  divisors_text(question->arena, domain, layout->tp));
     sp_texts_add(&question->warnings,
-                 "tp %lld spans %lld nodes of %lld GPUs: each layer waits for its collectives over the network; %s",
-                 (long long)layout->tp, (long long)placement.nodes, (long long)domain, inside);
+                 "tp %lld spans %lld NVLink domains of %lld GPUs: each layer waits for its collectives over %s; %s",
+                 (long long)layout->tp, (long long)placement.nodes, (long long)domain,
+                 question->hardware.network.is_inside_node ? question->hardware.network.title : "the network", inside);
 }
 
 bool rules_degrees(struct question *question, struct sp_error *err)

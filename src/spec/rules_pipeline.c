@@ -220,14 +220,10 @@ static bool check_schedule_batch(const struct question *question, int64_t micro_
 static void warn_few_micro_batches(struct question *question, int64_t micro_batches, int64_t enough)
 {
     const struct layout_spec *layout = &question->layout;
-    const char *cost = "stages wait";
-    if (layout->schedule == SCHEDULE_GPIPE || layout->schedule == SCHEDULE_1F1B) {
-        double bubble = (double)(layout->pp - 1) / (double)(micro_batches + layout->pp - 1);
-        cost = sp_format(question->arena, "%.0f %% of the time is bubble", 100 * bubble);
-    }
-    sp_texts_add(&question->warnings,
-                 "%lld micro-batches over pp %lld stages: %s; raise --global-batch to %lld or more, or lower pp",
-                 (long long)micro_batches, (long long)layout->pp, cost, (long long)enough);
+    sp_texts_add(
+        &question->warnings,
+        "%lld micro-batches over pp %lld stages: stages wait; raise --global-batch to %lld or more, or lower pp",
+        (long long)micro_batches, (long long)layout->pp, (long long)enough);
 }
 
 /* Fewer micro-batches than stages: a bubble in some frameworks, an error in others and for the interleaved schedule. */

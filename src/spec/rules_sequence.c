@@ -111,6 +111,13 @@ static bool check_documents(struct question *question, struct sp_error *err)
                             "documents of %lld tokens are longer than the sequence of %lld; use at most %lld",
                             (long long)documents, (long long)question->run.seq, (long long)question->run.seq);
     }
+    bool is_cut = layout->sp > 1 && layout->method != METHOD_ULYSSES;
+    if (is_cut && documents < layout->sp) {
+        return sp_fail_rule(err, "documents",
+                            "documents of %lld tokens are shorter than the sp %lld ranks that cut each; use at least "
+                            "%lld, a smaller sp, or ulysses",
+                            (long long)documents, (long long)layout->sp, (long long)layout->sp);
+    }
     bool is_contiguous = layout->method == METHOD_ULYSSES && layout->framework != FRAMEWORK_MEGATRON;
     if (layout->sp > 1 && !is_contiguous) { /* else a rank has whole documents at attention */
         warn_padding(question, documents);
@@ -147,7 +154,7 @@ static void warn_mask(struct question *question)
                      (long long)run->window, (long long)run->seq);
     }
     int64_t window = 0;
-    int64_t count = run->mask == MASK_CAUSAL ? 0 : windowed_layers(&question->model, &window);
+    int64_t count = run->mask == MASK_MODEL ? 0 : windowed_layers(&question->model, &window);
     if (count > 0) {
         sp_texts_add(&question->warnings, "--mask replaces the window of %lld that %lld of the %lld layers of %s have",
                      (long long)window, (long long)count, (long long)question->model.n_layers, question->model.name);

@@ -196,6 +196,7 @@ struct intra_spec { /* the links inside a node */
     const char *note;
     struct sp_figure bandwidth; /* per direction and GPU */
     struct sp_figure latency;
+    double curve_latency;   /* of the file: what --set intra.latency adds is added to the tables, once a round */
     double curve_bandwidth; /* of the file: --set intra.bandwidth scales the tables by the ratio */
     int n_lines;
     const struct collective_line *lines; /* sorted by operation, ranks */
@@ -220,7 +221,8 @@ struct network_spec {
     struct sp_figure all_to_all_efficiency;
     struct sp_figure latency;
     bool is_rail_optimised;
-    bool is_ideal; /* --network ideal: a link of the network's rate per GPU for every pair of GPUs, none shared */
+    bool is_inside_node; /* PCIe between the NVLink pairs of one node: reaches no other node */
+    bool is_ideal;       /* --network ideal: a link of the network's rate per GPU for every pair of GPUs, none shared */
 };
 
 struct hardware_spec {
@@ -350,7 +352,7 @@ bool loss_read(struct sp_arena *arena, const char *name, struct loss_spec *spec,
 
 /* ---- run -------------------------------------------------------------------------------------------------------- */
 
-enum mask_kind { MASK_CAUSAL, MASK_FULL, MASK_WINDOW };
+enum mask_kind { MASK_MODEL, MASK_CAUSAL, MASK_FULL, MASK_WINDOW }; /* of the model: causal, with its own windows */
 
 struct run_spec {
     int64_t gpus;

@@ -268,8 +268,10 @@ static void add_tensor_parallel(const struct step_shape *shape, const struct kin
                                                     hidden, has_mlp ? 2 : 1});
         return;
     }
-    bool gathers_again =
-        is_backward && !shape->question->software.framework.saves_gathered_input && shape->question->run.lora_rank == 0;
+    /* the bound neither keeps the gathered input nor gathers it again */
+    bool is_bound = shape->question->layout.framework == FRAMEWORK_IDEAL;
+    bool gathers_again = is_backward && !is_bound && !shape->question->software.framework.saves_gathered_input &&
+                         shape->question->run.lora_rank == 0;
     const double inputs[2] = {attention_input_bytes(shape), hidden};
     for (int block = 0; block < (has_mlp ? 2 : 1); block++) {
         double gathered = is_backward ? hidden : inputs[block];

@@ -236,7 +236,7 @@ static void moment_forward(const struct step_shape *shape, const struct point *p
     account_sharding(shape, point, 2, false, account);
     /* the layer is half built: its MLP part does not exist yet; a recomputed one is being rebuilt beside its gradient */
     double built = point->is_recomputed ? point->saved.attention - point->saved.checkpoint : -point->saved.mlp;
-    account_built(account, "attention part of the layer at work",
+    account_built(account, "layer at work, less what its MLP has not kept yet",
                   "saved tensors of attention, not yet those of the MLP (eq. 76)", built);
     account_add(account, MEMORY_ACTIVATIONS, "gradient of the layer's output", "2 T h / split",
                 point->is_recomputed ? split_hidden(shape) : 0);
@@ -286,7 +286,7 @@ static void moment_attention_backward(const struct step_shape *shape, const stru
                            ? point->saved.attention_inputs
                            : point->saved.attention;
     double held = point->is_recomputed ? point->saved.checkpoint : point->saved.total;
-    account_built(account, "attention part of the layer at work",
+    account_built(account, "layer at work, less what is free again",
                   "saved tensors of attention; those of the MLP are free again (eq. 78)", attention - held);
     double output = shape->element * shape->tokens * shape->heads * shape->value_head_dim;
     account_add(account, MEMORY_ACTIVATIONS, "gradient of the residual", "2 T h / split", split_hidden(shape));

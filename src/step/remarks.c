@@ -11,8 +11,8 @@ static const double LITTLE_HEADROOM_FRAC = 0.05;
 /* A warning when the pipeline idles for more than this share of the step. */
 static const double LARGE_BUBBLE_FRAC = 0.25;
 
-/* A warning when the host's launches add more than this to the step. */
-static const double LITTLE_HOST_FRAC = 0.01;
+/* No warning about what takes less than this of the step. */
+static const double LITTLE_FRAC = 0.01;
 
 bool step_check(struct question *question, struct sp_error *err)
 {
@@ -23,7 +23,13 @@ bool step_check(struct question *question, struct sp_error *err)
 
 static void remark_memory(struct question *question, const struct estimate *estimate)
 {
-    if (!estimate->fits) {
+    if (!estimate->fits && estimate->headroom_bytes >= 0) {
+        sp_texts_add(
+            &question->warnings,
+            "does not fit: a node's host memory is %s, offload needs %s; offload less, or set node.host_memory",
+            sp_quantity_print(question->arena, estimate->host_capacity_bytes, SP_BYTES),
+            sp_quantity_print(question->arena, estimate->host_bytes, SP_BYTES));
+    } else if (!estimate->fits) {
         const struct layout_spec *layout = &question->layout;
         const char *first = layout->recompute == RECOMPUTE_FULL ? "" : "--recompute full, ";
         const char *zero = layout->zero < 3 && layout->dp * layout->sp > 1 ? "--zero 3, " : "";
@@ -41,7 +47,7 @@ static void remark_memory(struct question *question, const struct estimate *esti
 static void remark_bubble(struct question *question, const struct estimate *estimate)
 {
     double share = estimate->time_s[TIME_BUBBLE] / estimate->step_time_s;
-    if (share > LARGE_BUBBLE_FRAC) {
+    if (share > LARGE_BUBBLE_FRAC || (question->layout.pp > 1 && estimate->micro_batches < question->layout.pp)) {
         sp_texts_add(&question->warnings,
                      "the pipeline idles for %.0f %% of the step: %" PRId64 " micro-batches over %" PRId64
                      " stages; raise --global-batch or lower --pp",
@@ -52,11 +58,12 @@ static void remark_bubble(struct question *question, const struct estimate *esti
 static void remark_method(struct question *question, const struct estimate *estimate)
 {
     const struct layout_spec *layout = &question->layout;
-    if (layout->method == METHOD_RING && layout->sp > 1) {
+    double imbalance = estimate->time_s[TIME_IMBALANCE] / estimate->step_time_s;
+    if (layout->method == METHOD_RING && layout->sp > 1 && imbalance > LITTLE_FRAC) {
         sp_texts_add(
             &question->warnings,
             "a contiguous causal ring waits for its last rank for %.0f %% of the step; zigzag balances the same work",
-            PERCENT * estimate->time_s[TIME_IMBALANCE] / estimate->step_time_s);
+            PERCENT * imbalance);
     }
     const struct attention_curve *curve = gpu_attention_curve(&question->hardware.gpu, layout->attention);
     if (attention_is_extrapolated(curve, (double)question->model.head_dim)) {
@@ -74,7 +81,7 @@ static void remark_launches(struct question *question, const struct estimate *es
         time_s += strcmp(row->name, host_launches_name) == 0 ? row->count * row->time_s : 0;
     }
     double share = time_s / estimate->step_time_s;
-    if (share > LITTLE_HOST_FRAC) {
+    if (share > LITTLE_FRAC) {
         const struct sp_figure *latency = &question->hardware.gpu.launch_latency;
         sp_texts_add(&question->warnings,
                      "the GPU waits for the host for %.0f %% of the step: layers are too small for kernels of %s; "

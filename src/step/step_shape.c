@@ -58,10 +58,11 @@ static void shape_kinds(struct step_shape *shape, const struct question *questio
     const struct model_spec *model = &question->model;
     shape->n_kinds = model->n_kinds;
     for (int i = 0; i < model->n_kinds; i++) {
-        bool is_windowed = question->run.mask == MASK_WINDOW;
-        double window = is_windowed ? (double)question->run.window : (double)model->kinds[i].window;
+        enum mask_kind mask = question->run.mask;
+        double own = mask == MASK_MODEL ? (double)model->kinds[i].window : 0;
+        double window = mask == MASK_WINDOW ? (double)question->run.window : own;
         shape->kinds[i].is_moe = model->kinds[i].is_moe;
-        shape->kinds[i].attention = method_problem(question, question->run.mask == MASK_FULL ? 0 : window);
+        shape->kinds[i].attention = method_problem(question, window);
         method_memory(&shape->kinds[i].attention, &shape->kinds[i].attention_memory);
     }
 }

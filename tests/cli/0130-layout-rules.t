@@ -17,7 +17,7 @@ priced() {
 test_expect_success 'degrees multiply to the cluster' '
 	expect_error 2 "8 gpus are not tp 1 x sp 3 x pp 1 x dp 2 = 6; legal sp with this tp and pp: 1, 2, 4, 8" \
 		estimate --gpus 8 --sp 3 --seq 128K &&
-	expect_error 2 "more than 8" estimate --gpus 8 --tp 1000000 --pp 1000000 --dp 1000000 --seq 8K
+	expect_error 2 "= 1e+18; tp x sp x pp must be one of 1, 2, 4, 8" estimate --gpus 8 --tp 1000000 --pp 1000000 --dp 1000000 --seq 8K
 '
 
 test_expect_success 'several broken rules are one line' '
@@ -61,7 +61,7 @@ test_expect_success 'method and framework' '
 
 test_expect_success 'few micro-batches are a warning with the bubble' '
 	expect_exit 0 estimate --gpus 8 --pp 8 --seq 8K --global-batch 2 --format json &&
-	json_get out warnings | grep -q "2 micro-batches over pp 8 stages: 78 % of the time is bubble"
+	json_get out warnings | grep -q "2 micro-batches over pp 8 stages: stages wait" && json_get out warnings | grep -q "the pipeline idles for [0-9]* % of the step"
 '
 
 test_expect_success 'schedules have their chunks, stages and micro-batches' '
@@ -103,7 +103,7 @@ test_expect_success 'masks, documents, training and offloading' '
 	test "$(json_get out layout.offload)" = activations,optimizer &&
 	expect_error 2 "documents of 131073 tokens are longer than the sequence of 131072" \
 		estimate $whole --documents 131073 &&
-	expect_error 2 "--mask: expected causal, full or window:N" estimate $whole --mask sliding &&
+	expect_error 2 "--mask: expected model, causal, full or window:N" estimate $whole --mask sliding &&
 	expect_error 2 "--train: expected full or lora:R" estimate $whole --train lora &&
 	expect_error 2 "--offload: expected none, or a list of activations, optimizer and parameters" \
 		estimate $whole --offload gradients &&
@@ -153,6 +153,54 @@ test_expect_success 'a file that is no layout' '
 	expect_error 3 "bad.json: \$: unknown key \"tpp\" (did you mean \"tp\"?)" \
 		estimate --gpus 8 --seq 8K --layout bad.json &&
 	expect_error 3 "no-such.json" estimate --gpus 8 --seq 8K --layout no-such.json
+'
+
+test_expect_success 'documents shorter than the ranks that cut them are a row with a rule' '
+	whole="--gpus 8 --sp 8 --seq 128K --zero 3" &&
+	for method in zigzag ring striped allgather double-ring fused-ring; do
+		expect_error 2 "documents of 7 tokens are shorter than the sp 8 ranks that cut each; use at least 8" \
+			estimate $whole --sp-method $method --framework ideal --documents 7 || return 1
+	done &&
+	priced $whole --sp-method zigzag --documents 8 && priced $whole --sp-method ulysses --documents 7 &&
+	expect_exit 0 estimate $whole --vary documents=7,8K --format json && json_get out rows.0.error.text | grep "of 7 tokens"
+'
+
+test_expect_success 'no NIC, no network' '
+	expect_error 2 "16 gpus need a network and the nodes of dgx-h100 have no NIC: add --set node.nics=N" \
+		estimate --gpus 16 --sp 16 --seq 128K --set node.nics=0 &&
+	expect_error 2 "4 gpus need a network and the nodes of h100-pcie-2 have no NIC" \
+		estimate --hardware h100-pcie-2 --gpus 4 --network ib-ndr --seq 4K --sp 4 &&
+	expect_error 2 "8 gpus are 2 nodes, and h100-pcie-4 has only links inside its node: add --network NAME" \
+		estimate --hardware h100-pcie-4 --gpus 8 --seq 64K --tp 4 &&
+	priced --hardware h100-pcie-4 --gpus 8 --seq 64K --tp 4 --network ib-ndr
+'
+
+test_expect_success '--mask causal sets the windows of the model aside' '
+	oss="--model gpt-oss-20b --gpus 8 --seq 64K" &&
+	priced $oss && test "$(json_get out mask)" = model && json_get out step_time_s >model &&
+	priced $oss --mask model && test "$(json_get out step_time_s)" = "$(cat model)" &&
+	priced $oss --mask causal && json_get out warnings | grep "replaces the window of 128" &&
+	json_get out step_time_s >causal &&
+	priced $oss --mask window:64K && test "$(json_get out step_time_s)" = "$(cat causal)" &&
+	perl -e "exit !(\$ARGV[0] < \$ARGV[1])" "$(cat model)" "$(cat causal)" &&
+	priced --seq 8K --gpus 8 && test "$(json_get out mask)" = causal
+'
+
+test_expect_success 'a transfer holds no more multiprocessors than there are' '
+	expect_error 2 "gpu.network_communication_sms: expected at most the sm_count of 132, found 133" \
+		estimate --gpus 16 --sp 16 --seq 128K --set gpu.network_communication_sms=133
+'
+
+test_expect_success 'a latency set by hand counts inside a domain too' '
+	whole="--gpus 8 --sp 8 --seq 128K --zero 3 --sp-method ulysses" &&
+	priced $whole && json_get out step_time_s >plain &&
+	priced $whole --set intra.latency=1ms && json_get out step_time_s >slow &&
+	perl -e "exit !(\$ARGV[1] > \$ARGV[0])" "$(cat plain)" "$(cat slow)"
+'
+
+test_expect_success 'host memory that is short is named' '
+	expect_exit 1 estimate --gpus 8 --seq 8K --offload optimizer --set node.host_memory=1GB --format json &&
+	json_get out warnings | grep "host memory is" && ! json_get out warnings | grep "GiB short"
 '
 
 test_done

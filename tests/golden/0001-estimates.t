@@ -23,7 +23,9 @@ test_expect_success 'methods, lengths and machines' '
 	rows "8b 32 GPUs" --model llama-3.1-8b --gpus 32 --zero 3 --global-batch 4 --sp 32 --seq 512K --hardware dgx-h200 \
 		--vary sp-method=allgather,ring,zigzag,striped,usp,double-ring --vary network=ib-ndr,eth-100g,ideal &&
 	rows "32b machines" --model qwen3-32b --gpus 8 --zero 3 --global-batch 2 --sp 8 --seq 128K --sp-method zigzag --hardware dgx-h100 \
-		--vary hardware=dgx-a100,dgx-h100,dgx-h200,dgx-b200,dgx-b300,gb200-nvl72,gb300-nvl72,h100-pcie-4
+		--vary hardware=dgx-a100,dgx-h100,dgx-h200,dgx-b200,dgx-b300,gb200-nvl72,gb300-nvl72,h100-pcie-4 &&
+	rows "8b PCIe" --model llama-3.1-8b --gpus 4 --zero 3 --global-batch 2 --sp 4 --sp-method zigzag \
+		--hardware h100-pcie-4 --vary seq=32K,64K
 '
 
 test_expect_success 'frameworks' '

@@ -378,7 +378,7 @@ static void bad_tables_are_refused_with_their_place(void **state)
     expect_refused("[1024, 2e-6]", "[1024.5, 2e-6]",
                    "box.json: $.gpu.copy.rows[1][0]: expected a whole number from 1 to 1e15 (bytes)");
     expect_refused("[1024, 2e-6]", "[1024, -2e-6]",
-                   "box.json: $.gpu.copy.rows[1][1]: expected a positive number (seconds)");
+                   "box.json: $.gpu.copy.rows[1][1]: expected a number from 1e-15 to 1e24 (seconds)");
     expect_refused("[1024, 2e-6]", "[1048576, 2e-6]",
                    "box.json: $.gpu.copy: expected one row for a point, found two at 1048576");
     expect_refused("[[1048576, 3e-6], [1024, 2e-6]]", "[]", "box.json: $.gpu.copy.rows: expected at least one row");

@@ -316,6 +316,9 @@ static void machine_without_a_network_stays_alone(void **state)
     give(&request.gpus, 4);
     expect_refused(SP_ERROR_USAGE, "4 gpus need a network and lone-box has none: add --network NAME");
     request.network = "eth-100g";
+    expect_refused(SP_ERROR_USAGE,
+                   "4 gpus need a network and the nodes of lone-box have no NIC: add --set node.nics=N");
+    sp_texts_add(&request.set, "node.nics=1");
     resolve_legal();
     temp_folder_close(folder);
 }
@@ -653,10 +656,11 @@ static void mask_is_a_word_or_a_window(void **state)
                                       "window:1.5", "window:9999999G", "Full",    "causal:3"};
     for (size_t i = 0; i < SP_COUNT_OF(bad); i++) {
         request.mask = bad[i];
-        expect_refused(SP_ERROR_USAGE, sp_format(arena,
-                                                 "--mask: expected causal, full or window:N (N keys up to the query's "
-                                                 "own, as window:4096), found \"%s\"",
-                                                 bad[i]));
+        expect_refused(SP_ERROR_USAGE,
+                       sp_format(arena,
+                                 "--mask: expected model, causal, full or window:N (N keys up to the query's "
+                                 "own, as window:4096), found \"%s\"",
+                                 bad[i]));
     }
 }
 

@@ -189,6 +189,29 @@ static void a_slow_host_decides(void **state)
     sp_arena_close(arena);
 }
 
+/* Nothing is exposed longer than it takes, on any link; the two rings of a double ring are told apart. */
+static void exposure_is_at_most_the_link_time(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {
+        "hardware=dgx-h200 gpus=16 sp=16 seq=8192 method=double-ring framework=ideal recompute=selective zero=2",
+        "hardware=dgx-h200 gpus=16 sp=16 seq=512K method=double-ring framework=ideal recompute=full zero=1",
+        "hardware=dgx-h100 gpus=16 sp=16 seq=16384 method=zigzag framework=megatron recompute=full zero=3",
+        "hardware=dgx-h100 gpus=16 sp=16 seq=16384 method=usp framework=megatron recompute=none zero=1",
+        "hardware=dgx-h100 gpus=8 sp=8 seq=16384 method=allgather framework=torch recompute=none zero=3",
+    };
+    struct sp_arena *arena = sp_arena_open();
+    for (size_t i = 0; i < SP_COUNT_OF(layouts); i++) {
+        struct estimate estimate;
+        estimate_from(arena, sp_format(arena, "model=qwen3-8b batch=4 %s", layouts[i]), &estimate);
+        for (int j = 0; j < estimate.n_communications; j++) {
+            const struct communication_row *row = &estimate.communications[j];
+            assert_true(row->exposed_s <= row->time_s * (1 + 1e-9) + 1e-12);
+        }
+    }
+    sp_arena_close(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
