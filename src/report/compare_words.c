@@ -99,12 +99,19 @@ static bool fits(const struct report_rows *rows, int row)
     return report_row_error(rows, row) == NULL && report_tree_at(rows->rows[row].answer, "fits")->boolean;
 }
 
-/* Rows that fit, the fastest first; of equals the one that stands first. */
-static int rank_rows(const struct report_rows *rows, int *ranked)
+/* A bound, which no implementation reaches: not among those that are ranked while a real one fits. */
+static bool is_bound(const struct report_rows *rows, int row)
+{
+    const struct sp_json *framework = report_tree_at(rows->rows[row].answer, "layout.framework");
+    return strcmp(framework->string, framework_names[FRAMEWORK_IDEAL]) == 0;
+}
+
+/* Rows that fit, bounds or the others, the fastest first; of equals the one that stands first. */
+static int rank_rows(const struct report_rows *rows, bool bounds, int *ranked)
 {
     int n_ranked = 0;
     for (int row = 0; row < rows->n_rows; row++) {
-        if (!fits(rows, row)) {
+        if (!fits(rows, row) || is_bound(rows, row) != bounds) {
             continue;
         }
         double rate = number_at(rows->rows[row].answer, "tokens_per_s_per_gpu");
@@ -129,11 +136,27 @@ static void print_line(const struct report_style *style, const char *label, cons
     report_wrap(style->file, 2, padded, text);
 }
 
+/* Of the rows that keep the rules the one that lacks least memory, a bound only when there is nothing else. */
+static int nearest_row(const struct report_rows *rows)
+{
+    int nearest = -1;
+    for (int row = 0; row < rows->n_rows; row++) {
+        if (report_row_error(rows, row) != NULL) {
+            continue;
+        }
+        bool is_real = nearest >= 0 && is_bound(rows, nearest) && !is_bound(rows, row);
+        bool is_alike = nearest >= 0 && is_bound(rows, nearest) == is_bound(rows, row);
+        double headroom = number_at(rows->rows[row].answer, "headroom_bytes");
+        bool is_nearer = is_alike && headroom > number_at(rows->rows[nearest].answer, "headroom_bytes");
+        nearest = nearest < 0 || is_real || is_nearer ? row : nearest;
+    }
+    return nearest;
+}
+
 static const char *nearest_text(struct sp_arena *arena, const struct report_rows *rows)
 {
     static const double gib = 0x1p30;
-    bool is_fitting = false;
-    int nearest = report_rows_best(rows, &is_fitting);
+    int nearest = nearest_row(rows);
     if (nearest < 0) {
         return "no method keeps the rules";
     }
@@ -143,20 +166,31 @@ static const char *nearest_text(struct sp_arena *arena, const struct report_rows
                      report_three(arena, number_at(answer, "capacity_bytes") / gib));
 }
 
+static const char *rate_text(struct sp_arena *arena, const struct report_rows *rows, int row)
+{
+    return sp_format(arena, "%s (%s tokens/s/GPU)", report_row_name(arena, rows, row),
+                     report_three(arena, number_at(rows->rows[row].answer, "tokens_per_s_per_gpu")));
+}
+
 void report_compare_words(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)
 {
     int *ranked = sp_arena_array(arena, (size_t)rows->n_rows + 1, sizeof(*ranked));
-    int n_ranked = rank_rows(rows, ranked);
+    int *bounds = sp_arena_array(arena, (size_t)rows->n_rows + 1, sizeof(*bounds));
+    int n_ranked = rank_rows(rows, false, ranked);
+    int n_bounds = rank_rows(rows, true, bounds);
     (void)fputc('\n', style->file);
-    if (n_ranked == 0) {
+    if (n_ranked + n_bounds == 0) {
         print_line(style, "fastest", nearest_text(arena, rows));
         return;
     }
-    double rate = number_at(rows->rows[ranked[0]].answer, "tokens_per_s_per_gpu");
-    print_line(style, "fastest",
-               sp_format(arena, "%s (%s tokens/s/GPU) of those that fit", report_row_name(arena, rows, ranked[0]),
-                         report_three(arena, rate)));
+    if (n_ranked > 0) {
+        print_line(style, "fastest", sp_format(arena, "%s of those that fit", rate_text(arena, rows, ranked[0])));
+    }
     for (int i = 1; i < n_ranked; i++) {
         print_line(style, i == 1 ? "why" : "", pair_text(arena, rows, ranked[i - 1], ranked[i]));
+    }
+    if (n_bounds > 0) {
+        print_line(style, "bound",
+                   sp_format(arena, "%s at best; no implementation", rate_text(arena, rows, bounds[0])));
     }
 }
