@@ -203,6 +203,7 @@ static void put_question(struct report_tree *tree, const struct report_style *st
         report_tree_string(tree, "only", "attention");
     }
     report_tree_string(tree, "flops", run->counts_full_attention ? "full" : "causal");
+    report_tree_texts(tree, "set", &question->set);
     report_tree_begin(tree, "layout", SP_JSON_OBJECT);
     put_layout(tree, question);
     report_tree_end(tree);
