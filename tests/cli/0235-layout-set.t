@@ -145,4 +145,27 @@ test_expect_success 'the links of a comparison are its own, not those of the ans
 	alike "rows.5.interconnects rows.5.best_interconnect rows.5.set rows.7.interconnects" direct.json out
 '
 
+# the lists of pp_layers: none, auto, padded and explicit
+while read -r words
+do
+	test_expect_success "layers by stage are read back: $words" '
+		reads_back "$words"
+	'
+done <<'LIST'
+--model llama-2-7b --hardware dgx-b300 --gpus 64 --seq 1M --sp 2 --pp 8 --vpp 4 --schedule interleaved
+--model llama-2-7b --hardware dgx-b300 --gpus 64 --seq 1M --sp 2 --pp 8 --vpp 4 --schedule interleaved --pp-layers auto
+--model llama-2-7b --hardware dgx-b300 --gpus 64 --seq 1M --sp 2 --pp 8 --vpp 4 --schedule interleaved --pp-layers padded
+--model llama-2-7b --hardware dgx-b300 --gpus 64 --seq 1M --sp 2 --pp 8 --vpp 2 --schedule interleaved --pp-layers 5,3,4,4,4,4,5,3
+--model llama-2-7b --hardware dgx-b300 --gpus 64 --seq 1M --sp 2 --pp 8
+--model llama-3.1-405b --hardware dgx-h100 --gpus 1024 --seq 8K --pp 16 --tp 8 --pp-layers auto
+--model llama-3.1-405b --hardware dgx-h100 --gpus 1024 --seq 8K --pp 16 --tp 8 --pp-layers padded
+LIST
+
+test_expect_success 'padded stays a word, the others a list' '
+	expect_exit 0 seqplan estimate --model llama-2-7b --hardware dgx-b300 --gpus 64 --seq 1M --sp 2 --pp 8 --vpp 4 \
+		--schedule interleaved --pp-layers padded --format json && test "$(json_get out layout.pp_layers)" = padded &&
+	expect_exit 0 seqplan estimate --model llama-2-7b --hardware dgx-b300 --gpus 64 --seq 1M --sp 2 --pp 8 --pp-layers auto \
+		--format json && test "$(json_get out layout.pp_layers)" = "[4,4,4,4,4,4,4,4]"
+'
+
 test_done
