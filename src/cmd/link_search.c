@@ -68,6 +68,7 @@ static struct request request_on(const struct search *search, const char *networ
     const struct layout_spec *layout = &search->row->question.layout;
     struct request request = *search->request;
     request.network = network;
+    request.is_other_network = !is_asked_for;
     request.set = (struct sp_texts){.arena = search->scratch};
     for (size_t i = 0; i < search->request->set.count; i++) {
         if (is_asked_for || !is_of_network(search->request->set.items[i])) {

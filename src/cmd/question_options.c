@@ -7,7 +7,6 @@
 static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 static const char *const switch_names[] = {"off", "on", NULL};
 static const char *const mode_names[] = {"train", "prefill", NULL};
-static const char *const flops_names[] = {"causal", "full", NULL};
 
 static const char the_question[] = "The question";
 static const char the_layout[] = "Layout";

@@ -233,16 +233,23 @@ static void print_legend(const struct report_style *style, struct sp_arena *aren
     (void)fputs(report_color(style, REPORT_PLAIN), style->file);
 }
 
-void report_compare_table(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)
+static void print_heading(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)
 {
-    bool is_markdown = style->format == REPORT_MARKDOWN;
     const char *heading = heading_text(arena, rows);
-    if (is_markdown && heading[0] != '\0') {
+    const char *overrides = report_rows_overrides(arena, rows);
+    if (style->format == REPORT_MARKDOWN && heading[0] != '\0') {
         (void)fprintf(style->file, "**%s**\n\n", heading);
     } else if (heading[0] != '\0') {
         report_wrap(style->file, 0, "", heading);
-        (void)fputc('\n', style->file);
     }
+    report_overrides(style, overrides);
+    bool has_open_line = style->format == REPORT_MARKDOWN ? overrides[0] != '\0' : heading[0] != '\0';
+    (void)fputs(has_open_line ? "\n" : "", style->file);
+}
+
+void report_compare_table(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)
+{
+    print_heading(style, arena, rows);
     print_grid(style, arena, rows);
     print_legend(style, arena, rows);
     report_compare_words(style, arena, rows);

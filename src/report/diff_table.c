@@ -171,7 +171,8 @@ static void add_settings(struct report_grid *grid, const struct sp_json *pairs)
 {
     for (const struct sp_json *pair = pairs->first; pair != NULL; pair = pair->next) {
         report_grid_add(grid);
-        report_grid_text(grid, 0, "%s", report_words(grid->arena, pair->key));
+        bool is_path = strncmp(pair->key, "set.", strlen("set.")) == 0; /* as it is typed */
+        report_grid_text(grid, 0, "%s", is_path ? pair->key : report_words(grid->arena, pair->key));
         report_grid_text(grid, 1, "%s", value_text(grid->arena, pair->first));
         report_grid_text(grid, 2, "%s", value_text(grid->arena, pair->first->next));
     }
@@ -204,14 +205,18 @@ static void print_names(const struct report_style *style, struct sp_arena *arena
     const struct report_row rows[] = {{NULL, diff->a}, {NULL, diff->b}};
     const struct report_rows both = {.rows = rows, .n_rows = (int)SP_COUNT_OF(rows)};
     const char *same = report_rows_heading(arena, &both);
+    const char *overrides = report_rows_overrides(arena, &both);
     if (style->format == REPORT_MARKDOWN) {
-        (void)fprintf(style->file, "**%s**\n\n- A: `%s`\n- B: `%s`\n- same: %s\n\n", report_diff_words(arena, diff),
+        (void)fprintf(style->file, "**%s**\n\n- A: `%s`\n- B: `%s`\n- same: %s\n", report_diff_words(arena, diff),
                       name_text(diff->name_a), name_text(diff->name_b), same);
+        report_overrides(style, overrides);
+        (void)fputc('\n', style->file);
         return;
     }
     report_wrap(style->file, 0, "A   ", name_text(diff->name_a));
     report_wrap(style->file, 0, "B   ", name_text(diff->name_b));
     report_wrap(style->file, 0, "same", same);
+    report_overrides(style, overrides);
     (void)fputc('\n', style->file);
 }
 

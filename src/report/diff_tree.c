@@ -7,8 +7,9 @@
 static const char *const top_figures[] = {"step_time_s",    "tokens_per_s_per_gpu", "mfu_frac",
                                           "headroom_bytes", "peak_bytes",           NULL};
 /* Members of an answer that are its question; the layout has a list of its own. */
-static const char *const question_keys[] = {"model",         "hardware", "network",   "gpus",  "seq",  "global_batch",
-                                            "micro_batches", "mask",     "documents", "train", "only", NULL};
+static const char *const question_keys[] = {"model",        "hardware",      "network", "gpus",      "seq",
+                                            "global_batch", "micro_batches", "mask",    "documents", "train",
+                                            "only",         "flops",         NULL};
 
 static double number_of(const struct sp_json *object, const char *key)
 {
@@ -100,6 +101,50 @@ static void put_members(struct report_tree *tree, const char *prefix, const stru
     }
 }
 
+static const char *override_at(const struct sp_json *set, const char *setting)
+{
+    size_t length = strcspn(setting, "=") + 1;
+    for (const struct sp_json *own = set == NULL ? NULL : set->first; own != NULL; own = own->next) {
+        if (strncmp(own->string, setting, length) == 0) {
+            return own->string + length;
+        }
+    }
+    return NULL;
+}
+
+/* Overrides of what a layout says itself are compared there. */
+static bool is_of_layout(const char *setting)
+{
+    static const char *const roots[] = {"run.", "layout."};
+    for (size_t i = 0; i < SP_COUNT_OF(roots); i++) {
+        if (strncmp(setting, roots[i], strlen(roots[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "set.network.bandwidth": what --set overrides on one side only, or with another value. */
+static void put_overrides(struct report_tree *tree, const struct report_diff *diff)
+{
+    const struct sp_json *sets[] = {sp_json_member(diff->a, "set"), sp_json_member(diff->b, "set")};
+    for (size_t side = 0; side < SP_COUNT_OF(sets); side++) {
+        for (const struct sp_json *own = sets[side] == NULL ? NULL : sets[side]->first; own != NULL; own = own->next) {
+            const char *a = override_at(sets[0], own->string);
+            const char *b = override_at(sets[1], own->string);
+            bool is_seen = side == 1 && a != NULL; /* by the turn of A */
+            if (is_seen || is_of_layout(own->string) || (a != NULL && b != NULL && strcmp(a, b) == 0)) {
+                continue;
+            }
+            size_t length = strcspn(own->string, "=");
+            report_tree_begin(tree, sp_format(tree->arena, "set.%.*s", (int)length, own->string), SP_JSON_ARRAY);
+            report_tree_string(tree, NULL, a);
+            report_tree_string(tree, NULL, b);
+            report_tree_end(tree);
+        }
+    }
+}
+
 static void put_question(struct report_tree *tree, const struct report_diff *diff)
 {
     report_tree_begin(tree, "question", SP_JSON_OBJECT);
@@ -107,6 +152,7 @@ static void put_question(struct report_tree *tree, const struct report_diff *dif
         put_pair(tree, question_keys[i], sp_json_member(diff->a, question_keys[i]),
                  sp_json_member(diff->b, question_keys[i]));
     }
+    put_overrides(tree, diff);
     report_tree_end(tree);
 }
 

@@ -138,9 +138,14 @@ static void put_placement(struct report_tree *tree, const struct question *quest
     report_tree_end(tree);
 }
 
-/* Layers of every stage, whichever rule they came from. */
+/* Layers of every stage. "padded" stays a word: with vpp above 1 the embedding and the loss fill chunks that a list of
+ * layers does not show. */
 static void put_stage_layers(struct report_tree *tree, const struct question *question)
 {
+    if (question->layout.pp_layers == PP_LAYERS_PADDED) {
+        report_tree_string(tree, "pp_layers", "padded");
+        return;
+    }
     report_tree_begin(tree, "pp_layers", SP_JSON_ARRAY);
     for (int64_t stage = 0; stage < question->layout.pp; stage++) {
         report_tree_number(tree, NULL, (double)layout_stage_layers(&question->layout, &question->model, stage));
@@ -203,6 +208,7 @@ static void put_question(struct report_tree *tree, const struct report_style *st
         report_tree_string(tree, "only", "attention");
     }
     report_tree_string(tree, "flops", run->counts_full_attention ? "full" : "causal");
+    report_tree_texts(tree, "set", &question->set);
     report_tree_begin(tree, "layout", SP_JSON_OBJECT);
     put_layout(tree, question);
     report_tree_end(tree);

@@ -54,6 +54,7 @@ void report_estimate_markdown(const struct report_style *style, struct sp_arena 
     (void)fprintf(style->file, "**%s**\n\n", report_title_text(arena, question));
     (void)fprintf(style->file, "- %s\n", report_degrees_text(arena, question));
     (void)fprintf(style->file, "- %s\n", report_settings_text(arena, question));
+    report_overrides(style, sp_join(arena, question->set.items, question->set.count, " "));
     bool is_attention_only = question->run.is_attention_only;
     print_parts(style, is_attention_only ? "layer" : "step", headline.step);
     print_parts(style, "memory", headline.memory);

@@ -81,6 +81,7 @@ void report_estimate_table(const struct report_style *style, struct sp_arena *ar
     (void)fputc('\n', style->file);
     (void)fprintf(style->file, "%s\n", report_degrees_text(arena, question));
     report_wrap(style->file, 0, "", report_settings_text(arena, question));
+    report_overrides(style, sp_join(arena, question->set.items, question->set.count, " "));
     (void)fputc('\n', style->file);
     print_headline(style, arena, answer);
     (void)fputc('\n', style->file);

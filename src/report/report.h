@@ -125,12 +125,19 @@ struct report_setting {
     const char *label;
     const char *usual;
 };
-enum { REPORT_SETTINGS = 29 };
+enum { REPORT_SETTINGS = 30 };
 extern const struct report_setting report_settings[REPORT_SETTINGS];
 const char *report_setting_text(struct sp_arena *arena, int setting, const struct sp_json *answer); /* "" when absent */
 bool report_setting_is_varied(const struct report_rows *rows, int setting);
 /* In all rows that are priced. */
 bool report_setting_is_same(struct sp_arena *arena, const struct report_rows *rows, int setting);
+/* Of a row: overrides that the rows vary themselves are left out. */
+const char *report_row_setting_text(struct sp_arena *arena, const struct report_rows *rows, int row, int setting);
+/* The line below a heading that says what --set overrides (and in Markdown the one of a list); nothing when `text` is
+ * empty. */
+void report_overrides(const struct report_style *style, const char *text);
+/* "network.bandwidth=10Gb/s gpu.hbm_bandwidth=8TB/s": the overrides that all rows that are priced share. */
+const char *report_rows_overrides(struct sp_arena *arena, const struct report_rows *rows);
 /* "model llama-3.1-8b, seq 128K, gpus 8, ...": what is the same in all rows, as options are called. */
 const char *report_rows_heading(struct sp_arena *arena, const struct report_rows *rows);
 

@@ -34,7 +34,31 @@ const struct report_setting report_settings[REPORT_SETTINGS] = {
     {"documents", "documents", NULL},
     {"train", "train", "full"},
     {"only", "only", NULL},
+    {"set", "set", ""},
 };
+
+static bool is_varied_override(const struct report_rows *rows, const char *setting)
+{
+    for (int i = 0; i < rows->n_names; i++) {
+        size_t length = strlen(rows->names[i]);
+        if (strncmp(setting, rows->names[i], length) == 0 && setting[length] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Texts of a list, but for overrides of what the rows vary (NULL: none). */
+static const char *list_text(struct sp_arena *arena, const struct sp_json *list, const struct report_rows *rows)
+{
+    struct sp_texts texts = {.arena = arena};
+    for (const struct sp_json *text = list->first; text != NULL; text = text->next) {
+        if (rows == NULL || !is_varied_override(rows, text->string)) {
+            sp_texts_add(&texts, "%s", text->string);
+        }
+    }
+    return sp_join(arena, texts.items, texts.count, " ");
+}
 
 const char *report_setting_text(struct sp_arena *arena, int setting, const struct sp_json *answer)
 {
@@ -49,8 +73,19 @@ const char *report_setting_text(struct sp_arena *arena, int setting, const struc
     if (value->type == SP_JSON_BOOL) {
         return value->boolean ? "on" : "off";
     }
+    if (value->type == SP_JSON_ARRAY) {
+        return list_text(arena, value, NULL);
+    }
     bool is_length = strcmp(path, "seq") == 0 || strcmp(path, "documents") == 0;
     return is_length ? sp_tokens_print(arena, (int64_t)value->number) : sp_format(arena, "%.0f", value->number);
+}
+
+const char *report_row_setting_text(struct sp_arena *arena, const struct report_rows *rows, int row, int setting)
+{
+    const struct sp_json *answer = rows->rows[row].answer;
+    const struct sp_json *value = report_tree_at(answer, report_settings[setting].path);
+    bool is_list = value != NULL && value->type == SP_JSON_ARRAY;
+    return is_list ? list_text(arena, value, rows) : report_setting_text(arena, setting, answer);
 }
 
 /* Options are typed with dashes, and --cp is --sp. */
@@ -72,7 +107,7 @@ bool report_setting_is_same(struct sp_arena *arena, const struct report_rows *ro
         if (report_row_error(rows, row) != NULL) {
             continue;
         }
-        const char *text = report_setting_text(arena, setting, rows->rows[row].answer);
+        const char *text = report_row_setting_text(arena, rows, row, setting);
         if (first != NULL && strcmp(first, text) != 0) {
             return false;
         }
@@ -106,6 +141,46 @@ const char *report_rows_heading(struct sp_arena *arena, const struct report_rows
         }
     }
     return sp_join(arena, texts.items, texts.count, ", ");
+}
+
+static bool has_text(const struct sp_json *list, const char *text)
+{
+    for (const struct sp_json *own = list == NULL ? NULL : list->first; own != NULL; own = own->next) {
+        if (strcmp(own->string, text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *report_rows_overrides(struct sp_arena *arena, const struct report_rows *rows)
+{
+    const struct sp_json *answer = report_rows_first_priced(rows);
+    const struct sp_json *set = answer == NULL ? NULL : report_tree_at(answer, "set");
+    struct sp_texts texts = {.arena = arena};
+    for (const struct sp_json *text = set == NULL ? NULL : set->first; text != NULL; text = text->next) {
+        bool is_shared = !is_varied_override(rows, text->string);
+        for (int row = 0; row < rows->n_rows && is_shared; row++) {
+            is_shared = report_row_error(rows, row) != NULL ||
+                        has_text(report_tree_at(rows->rows[row].answer, "set"), text->string);
+        }
+        if (is_shared) {
+            sp_texts_add(&texts, "%s", text->string);
+        }
+    }
+    return sp_join(arena, texts.items, texts.count, " ");
+}
+
+void report_overrides(const struct report_style *style, const char *text)
+{
+    if (text[0] == '\0') {
+        return;
+    }
+    if (style->format == REPORT_MARKDOWN) {
+        (void)fprintf(style->file, "- set: `%s`\n", text);
+    } else {
+        report_wrap(style->file, 0, "set ", text);
+    }
 }
 
 static double number_of(const struct report_rows *rows, int row, const char *path)

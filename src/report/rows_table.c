@@ -118,8 +118,10 @@ static int collect_columns(const struct view *view, struct report_column *column
     }
     for (int i = 0; i < REPORT_SETTINGS && n_columns + N_FIGURES < MAX_ROW_COLUMNS - 1; i++) {
         if (view->is_shown[i]) {
-            bool is_right = is_number_column(view->rows, report_settings[i].path);
-            columns[n_columns++] = (struct report_column){.heading = report_settings[i].label, .is_right = is_right};
+            const char *path = report_settings[i].path;
+            columns[n_columns++] = (struct report_column){.heading = report_settings[i].label,
+                                                          .is_right = is_number_column(view->rows, path),
+                                                          .is_note = strcmp(path, "set") == 0};
         }
     }
     for (int i = 0; i < N_FIGURES; i++) {
@@ -146,7 +148,7 @@ static void fill_row(const struct view *view, struct report_grid *grid, int row)
     }
     for (int i = 0; i < REPORT_SETTINGS && column + N_FIGURES < MAX_ROW_COLUMNS - 1; i++) {
         if (view->is_shown[i]) {
-            report_grid_text(grid, column++, "%s", report_setting_text(view->arena, i, answer));
+            report_grid_text(grid, column++, "%s", report_row_setting_text(view->arena, view->rows, row, i));
         }
     }
     for (int i = 0; i < N_FIGURES; i++) {
@@ -168,20 +170,36 @@ static void print_rows(const struct view *view)
     report_grid_print(view->style, &grid);
 }
 
+static void print_markdown_heading(const struct view *view)
+{
+    const char *overrides = report_rows_overrides(view->arena, view->rows);
+    (void)fprintf(view->style->file, "**%s**\n\n%s\n\n", best_text(view), report_rows_heading(view->arena, view->rows));
+    report_overrides(view->style, overrides);
+    (void)fputs(overrides[0] == '\0' ? "" : "\n", view->style->file);
+}
+
+static void print_heading(const struct view *view)
+{
+    const char *heading = report_rows_heading(view->arena, view->rows);
+    const char *overrides = report_rows_overrides(view->arena, view->rows);
+    if (heading[0] != '\0') {
+        report_wrap(view->style->file, 0, "", heading);
+    }
+    report_overrides(view->style, overrides);
+    (void)fputs(heading[0] == '\0' && overrides[0] == '\0' ? "" : "\n", view->style->file);
+    (void)fputs(report_color(view->style, REPORT_BOLD), view->style->file);
+    report_wrap(view->style->file, 2, "", best_text(view));
+    (void)fprintf(view->style->file, "%s\n", report_color(view->style, REPORT_PLAIN));
+}
+
 void report_rows_table(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)
 {
     struct view view = {.style = style, .arena = arena, .rows = rows};
     look_through(&view);
-    const char *heading = report_rows_heading(arena, rows);
     if (style->format == REPORT_MARKDOWN) {
-        (void)fprintf(style->file, "**%s**\n\n%s\n\n", best_text(&view), heading);
+        print_markdown_heading(&view);
     } else {
-        if (heading[0] != '\0') {
-            report_wrap(style->file, 0, "", heading);
-            (void)fputc('\n', style->file);
-        }
-        (void)fprintf(style->file, "  %s%s%s\n\n", report_color(style, REPORT_BOLD), best_text(&view),
-                      report_color(style, REPORT_PLAIN));
+        print_heading(&view);
     }
     print_rows(&view);
     report_rows_remarks(style, arena, rows);

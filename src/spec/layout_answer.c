@@ -12,7 +12,10 @@ static bool find_member(const struct answer_source *source, const char *key, enu
     if (*member == NULL || found->type == type) {
         return true;
     }
-    const char *expected = type == SP_JSON_STRING ? "a string" : type == SP_JSON_NUMBER ? "a whole number" : "an array";
+    const char *expected = type == SP_JSON_STRING   ? "a string"
+                           : type == SP_JSON_NUMBER ? "a whole number"
+                           : type == SP_JSON_OBJECT ? "an object"
+                                                    : "an array";
     return sp_fail(err, SP_ERROR_INPUT, "%s: $.%s: expected %s, found %s", source->file, key, expected,
                    config_found_text(source->arena, found));
 }
@@ -106,6 +109,55 @@ static bool take_batch(const struct answer_source *source, const struct request 
     return true;
 }
 
+bool answer_overrides(const struct answer_source *source, const struct request *given, struct sp_texts *overrides,
+                      struct sp_error *err)
+{
+    static const char of_network[] = "network.";
+    const struct sp_json *member = NULL;
+    if (!find_member(source, "set", SP_JSON_ARRAY, &member, err)) {
+        return false;
+    }
+    for (const struct sp_json *text = member == NULL ? NULL : member->first; text != NULL; text = text->next) {
+        if (text->type != SP_JSON_STRING) {
+            return sp_fail(err, SP_ERROR_INPUT,
+                           "%s: $.set: expected texts such as \"gpu.hbm_bandwidth=8TB/s\", found %s", source->file,
+                           config_found_text(source->arena, text));
+        }
+        if (!given->is_other_network || strncmp(text->string, of_network, strlen(of_network)) != 0) {
+            sp_texts_add(overrides, "%s", text->string);
+        }
+    }
+    return true;
+}
+
+/* What MFU counts: "causal" or "full", as --flops takes it. */
+static bool take_flop_counting(const struct answer_source *source, struct request *merged, struct sp_error *err)
+{
+    const char *name = NULL;
+    if (!take_text(source, "flops", &name, err)) {
+        return false;
+    }
+    int flops = name == NULL ? -1 : sp_index_of(name, flops_names);
+    if (name != NULL && flops < 0) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: $.flops: expected \"causal\" or \"full\", found \"%.40s\"",
+                       source->file, name);
+    }
+    merged->flops = merged->flops < 0 ? flops : merged->flops;
+    return true;
+}
+
+/* The tokens of a whole run, where --tokens asked for it. */
+static bool take_tokens(const struct answer_source *source, struct request *merged, struct sp_error *err)
+{
+    const struct sp_json *run = NULL;
+    if (!find_member(source, "run", SP_JSON_OBJECT, &run, err)) {
+        return false;
+    }
+    const struct answer_source inside = {
+        .arena = source->arena, .file = sp_format(source->arena, "%s: $.run", source->file), .json = run};
+    return run == NULL || take_count(&inside, "tokens", &merged->tokens, err);
+}
+
 bool answer_apply(const struct answer_source *source, const struct request *given, struct request *merged,
                   struct sp_error *err)
 {
@@ -118,5 +170,7 @@ bool answer_apply(const struct answer_source *source, const struct request *give
            take_count(source, "gpus", has_own_size ? &gpus : &merged->gpus, err) &&
            take_count(source, "seq", &merged->seq, err) && take_count(source, "documents", &merged->documents, err) &&
            take_text(source, "mask", &merged->mask, err) && take_text(source, "train", &merged->train, err) &&
-           take_assumed(source, given, merged, err) && take_batch(source, given, merged, err);
+           take_text(source, "only", &merged->only, err) && take_flop_counting(source, merged, err) &&
+           take_tokens(source, merged, err) && take_assumed(source, given, merged, err) &&
+           take_batch(source, given, merged, err);
 }

@@ -216,12 +216,13 @@ static void append(struct sp_texts *texts, const char *text)
     texts->count++;
 }
 
-/* Settings of the file come first, so that a later one of the user wins. */
-static bool take_settings(const struct sp_decoder *decoder, const struct layout_file *file, const struct request *given,
-                          struct request *merged, struct sp_error *err)
+/* Settings of the layout come first, then what its answer overrode, so that a later one of the user wins. */
+static bool take_settings(const struct sp_decoder *decoder, const struct layout_file *file,
+                          const struct sp_texts *overrides, const struct request *given, struct request *merged,
+                          struct sp_error *err)
 {
     size_t n_run = file->run == NULL ? 0 : (size_t)file->run->count;
-    size_t capacity = given->set.count + n_run + 1;
+    size_t capacity = given->set.count + overrides->count + n_run + 1;
     struct sp_texts set = {.arena = decoder->arena, .capacity = capacity};
     set.items = sp_arena_array(decoder->arena, capacity, sizeof(*set.items));
     if (file->order != NULL) {
@@ -238,6 +239,10 @@ static bool take_settings(const struct sp_decoder *decoder, const struct layout_
             return sp_fail(err, SP_ERROR_INPUT, "%s: $.run.%s: expected a string, a number, true or false",
                            decoder->file, value->key);
         }
+    }
+    merged->n_layout_set = set.count;
+    for (size_t i = 0; i < overrides->count; i++) {
+        append(&set, overrides->items[i]);
     }
     for (size_t i = 0; i < given->set.count; i++) {
         append(&set, given->set.items[i]);
@@ -287,7 +292,9 @@ bool layout_file_apply(struct sp_arena *arena, const char *name, const struct sp
     }
     take_layout(&file, request, merged);
     const struct answer_source answer = {.arena = arena, .file = name, .json = json};
-    return take_settings(&decoder, &file, request, merged, err) &&
+    struct sp_texts overrides = {.arena = arena};
+    return (!is_answer || answer_overrides(&answer, request, &overrides, err)) &&
+           take_settings(&decoder, &file, &overrides, request, merged, err) &&
            (!is_answer || answer_apply(&answer, request, merged, err));
 }
 

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+const char *const flops_names[] = {"causal", "full", NULL};
+
 void request_init(struct request *request, struct sp_arena *arena)
 {
     *request = (struct request){
@@ -130,6 +132,29 @@ bool settings_apply(const struct request *request, const struct settable *settab
     return true;
 }
 
+/* A later setting of the same path takes the place of an earlier one. */
+static bool is_overridden(const struct request *request, size_t index)
+{
+    const char *setting = request->set.items[index];
+    size_t length = strcspn(setting, "=") + 1;
+    for (size_t i = index + 1; i < request->set.count; i++) {
+        if (strncmp(request->set.items[i], setting, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the answer must say to be read back. */
+static void keep_settings(const struct request *request, struct sp_texts *kept)
+{
+    for (size_t i = request->n_layout_set; i < request->set.count; i++) {
+        if (!is_overridden(request, i)) {
+            sp_texts_add(kept, "%s", request->set.items[i]);
+        }
+    }
+}
+
 /* ---- question --------------------------------------------------------------------------------------------------- */
 
 static bool check_required(const struct request *request, struct sp_arena *arena, struct sp_error *err)
@@ -187,12 +212,14 @@ static bool read_hardware(const struct request *request, struct question *questi
 bool question_resolve(const struct request *request, struct sp_arena *arena, struct question *question,
                       struct sp_error *err)
 {
-    *question = (struct question){.arena = arena, .warnings = {.arena = arena}, .assumed = {.arena = arena}};
+    *question = (struct question){
+        .arena = arena, .set = {.arena = arena}, .warnings = {.arena = arena}, .assumed = {.arena = arena}};
     struct request full = {0};
     if (!request_merge_layout(request, arena, &full, err) || !check_required(&full, arena, err) ||
         !settings_check_paths(&full, arena, err) || !request_is_built(&full, err)) {
         return false;
     }
+    keep_settings(&full, &question->set);
     struct sp_texts settings = model_settings(&full, arena);
     if (!model_read_with(arena, full.model, &settings, &question->model, &question->warnings, err) ||
         !read_hardware(&full, question, err)) {

@@ -466,6 +466,8 @@ struct group_placement layout_shard_placement(const struct layout_spec *layout, 
 
 /* ---- question (request.c, layout_file.c, defaults.c, assumed.c, rules.c) ---------------------------------------- */
 
+extern const char *const flops_names[]; /* --flops: "causal", "full" */
+
 /* What the user asked for, as typed; any member may be absent (NULL, is_given false, -1 for choices). */
 struct request {
     const char *model, *hardware, *network;
@@ -478,6 +480,8 @@ struct request {
     const char *pp_layers, *recompute, *offload, *attention, *mask, *train, *layout_file;
     const char *only;        /* "attention" */
     struct sp_texts set;     /* "path=value" */
+    size_t n_layout_set;     /* as many at its start are the layout's own (run, order), which nobody overrode */
+    bool is_other_network;   /* what an answer read by --layout overrode of its network is not about this one */
     struct sp_texts assumed; /* what an answer read by --layout had assumed, and its values therefore still are */
 };
 void request_init(struct request *request, struct sp_arena *arena);
@@ -490,6 +494,7 @@ struct question {
     struct software_spec software;
     struct run_spec run;
     struct layout_spec layout;
+    struct sp_texts set;      /* overrides in use, "path=value": the last of each path, in order */
     struct sp_texts warnings; /* text for the user, each says what to do */
     struct sp_texts assumed;  /* names of inputs that were defaulted or are not calibrated */
 };

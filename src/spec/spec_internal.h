@@ -275,6 +275,9 @@ struct answer_source {
     const char *file;
     const struct sp_json *json;
 };
+/* Its "set": what --set had overridden when it was priced. */
+bool answer_overrides(const struct answer_source *source, const struct request *given, struct sp_texts *overrides,
+                      struct sp_error *err) SP_MUST_CHECK;
 bool answer_apply(const struct answer_source *source, const struct request *given, struct request *merged,
                   struct sp_error *err) SP_MUST_CHECK;
 /* The request with what --layout gives put in where the user gave nothing. */

@@ -76,6 +76,7 @@ test_expect_success 'csv has the keys of json joined by dots, and its values' '
 		open my $json, "<", "answer.json" or die;
 		my %expected;
 		flat("", decode_json(<$json>), \%expected);
+		delete $expected{set} if $expected{set} eq ""; # a column only where something is set
 		open my $csv, "<", "out" or die;
 		my ($head, $row) = split /\n/, <$csv>;
 		my (@names, @values) = cells($head);
