@@ -59,8 +59,7 @@ static void default_dtypes(const struct question *question, struct run_settings 
 static struct run_settings default_settings(const struct question *question)
 {
     bool is_alst = question->layout.framework == FRAMEWORK_ALST;
-    bool is_fused = question->layout.kernels == KERNELS_TE || question->layout.framework == FRAMEWORK_IDEAL;
-    enum loss_id loss = is_fused ? LOSS_FUSED : is_alst ? LOSS_CHUNKED : LOSS_PLAIN;
+    enum loss_id loss = question->layout.kernels == KERNELS_TE ? LOSS_FUSED : is_alst ? LOSS_CHUNKED : LOSS_PLAIN;
     struct run_settings settings = {{
         .loss = (int)loss,
         .loss_chunk = DEFAULT_LOSS_CHUNK,
