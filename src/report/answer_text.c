@@ -76,7 +76,7 @@ const char *report_degrees_text(struct sp_arena *arena, const struct question *q
         const char *etp = layout->etp > 1 ? sp_format(arena, " etp %lld", (long long)layout->etp) : "";
         texts[n_texts++] = sp_format(arena, "%s%s", degree_text(arena, question, AXIS_EP, layout->ep), etp);
     }
-    return sp_join(arena, texts, n_texts, "  ");
+    return sp_join(arena, texts, n_texts, REPORT_PART_GAP);
 }
 
 const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run)

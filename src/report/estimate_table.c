@@ -3,27 +3,55 @@
 
 #include <string.h>
 
-enum { INDENT = 2, BLOCK_GAP = 3 };
+enum { INDENT = 2, BLOCK_GAP = 3, LABEL_WIDTH = 8, LEFT = INDENT + LABEL_WIDTH + 1 };
 
-static void print_bold(const struct report_style *style, const char *text)
+/* A line of the headline. */
+struct headline_line {
+    const char *label;
+    const char *const *parts;
+};
+
+static void print_part(const struct report_style *style, const char *part, bool is_figure)
 {
-    (void)fprintf(style->file, "%s%s%s", report_color(style, REPORT_BOLD), text, report_color(style, REPORT_PLAIN));
+    bool is_refusal = strncmp(part, "does not fit", strlen("does not fit")) == 0;
+    enum report_color color = is_refusal ? REPORT_RED : is_figure ? REPORT_BOLD : REPORT_PLAIN;
+    (void)fprintf(style->file, "%s%s%s", color == REPORT_PLAIN ? "" : report_color(style, color), part,
+                  color == REPORT_PLAIN ? "" : report_color(style, REPORT_PLAIN));
 }
 
-/* One line of the headline: label, the figure in bold, then the parts under those of the other line. */
-static void print_parts(const struct report_style *style, const char *label, const char *const *parts,
-                        const int *widths)
+/* Label, the figure in bold, then the parts under those of the other line; widths are 0 where that takes too much room.
+ * What still does not fit goes on below the figure. */
+static void print_parts(const struct report_style *style, const struct headline_line *line, const int *widths)
 {
-    (void)fprintf(style->file, "%*s%-8s ", INDENT, "", label);
+    (void)fprintf(style->file, "%*s%-*s ", INDENT, "", LABEL_WIDTH, line->label);
+    int column = LEFT;
     int owed = 0; /* spaces are printed only when something follows them */
-    for (int i = 0; i < REPORT_HEADLINE_PARTS && parts[i][0] != '\0'; i++) {
-        bool is_refusal = strncmp(parts[i], "does not fit", strlen("does not fit")) == 0;
-        enum report_color color = is_refusal ? REPORT_RED : i == 0 ? REPORT_BOLD : REPORT_PLAIN;
-        (void)fprintf(style->file, "%*s%s%s%s", owed, "", color == REPORT_PLAIN ? "" : report_color(style, color),
-                      parts[i], color == REPORT_PLAIN ? "" : report_color(style, REPORT_PLAIN));
-        owed = widths[i] - report_text_width(parts[i]) + BLOCK_GAP;
+    for (int i = 0; i < REPORT_HEADLINE_PARTS && line->parts[i][0] != '\0'; i++) {
+        int width = report_text_width(line->parts[i]);
+        if (i > 0 && column + owed + width > REPORT_COLUMNS) {
+            (void)fputc('\n', style->file);
+            column = 0;
+            owed = LEFT;
+        }
+        (void)fprintf(style->file, "%*s", owed, "");
+        print_part(style, line->parts[i], i == 0);
+        column += owed + width;
+        owed = BLOCK_GAP + (widths[i] > width ? widths[i] - width : 0);
     }
     (void)fputc('\n', style->file);
+}
+
+/* Where the parts of a line end when each has at least its width. */
+static int end_of(const struct headline_line *line, const int *widths)
+{
+    int end = LEFT;
+    for (int i = 0; i < REPORT_HEADLINE_PARTS && line->parts[i][0] != '\0'; i++) {
+        bool is_last = i + 1 == REPORT_HEADLINE_PARTS || line->parts[i + 1][0] == '\0';
+        int own = report_text_width(line->parts[i]);
+        int padded = widths[i] > own ? widths[i] : own;
+        end += is_last ? own : padded + BLOCK_GAP;
+    }
+    return end;
 }
 
 static void print_headline(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
@@ -37,8 +65,15 @@ static void print_headline(const struct report_style *style, struct sp_arena *ar
         widths[i] = step > memory ? step : memory;
     }
     bool is_attention_only = answer->question->run.is_attention_only;
-    print_parts(style, is_attention_only ? "layer" : "step", headline.step, widths);
-    print_parts(style, "memory", headline.memory, widths);
+    const struct headline_line lines[] = {{is_attention_only ? "layer" : "step", headline.step},
+                                          {"memory", headline.memory}};
+    for (int i = REPORT_HEADLINE_PARTS - 1; i > 0; i--) { /* the columns on the left stay aligned the longest */
+        bool is_too_wide = end_of(&lines[0], widths) > REPORT_COLUMNS || end_of(&lines[1], widths) > REPORT_COLUMNS;
+        widths[i] = is_too_wide ? 0 : widths[i];
+    }
+    for (size_t i = 0; i < SP_COUNT_OF(lines); i++) {
+        print_parts(style, &lines[i], widths);
+    }
     const char *run = is_attention_only ? NULL : report_run_text(arena, answer);
     if (run != NULL) {
         report_wrap(style->file, INDENT, "run     ", run);
@@ -77,9 +112,10 @@ static void print_remarks(const struct report_style *style, struct sp_arena *are
 void report_estimate_table(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
 {
     const struct question *question = answer->question;
-    print_bold(style, report_title_text(arena, question));
-    (void)fputc('\n', style->file);
-    (void)fprintf(style->file, "%s\n", report_degrees_text(arena, question));
+    (void)fputs(report_color(style, REPORT_BOLD), style->file);
+    report_wrap(style->file, 0, "", report_title_text(arena, question));
+    (void)fputs(report_color(style, REPORT_PLAIN), style->file);
+    report_wrap_parts(style->file, 0, report_degrees_text(arena, question));
     report_wrap(style->file, 0, "", report_settings_text(arena, question));
     report_overrides(style, sp_join(arena, question->set.items, question->set.count, " "));
     (void)fputc('\n', style->file);

@@ -75,11 +75,16 @@ const char *report_scaled(struct sp_arena *arena, double value)
 }
 
 /* Bytes that continue a UTF-8 sequence take no place of their own. */
+static bool is_continuation(char byte)
+{
+    return ((unsigned char)byte & 0xc0U) == 0x80U;
+}
+
 static int width_of(const char *text, size_t length)
 {
     int width = 0;
     for (size_t i = 0; i < length; i++) {
-        width += ((unsigned char)text[i] & 0xc0U) != 0x80U ? 1 : 0;
+        width += is_continuation(text[i]) ? 0 : 1;
     }
     return width;
 }
@@ -89,27 +94,87 @@ int report_text_width(const char *text)
     return width_of(text, strlen(text));
 }
 
-void report_wrap(FILE *file, int indent, const char *label, const char *text)
+/* How a text breaks into lines. */
+struct wrapping {
+    int indent;
+    const char *label;
+    const char *gap; /* between the pieces that stay whole */
+};
+
+enum { LEAST_ROOM = 20 }; /* columns of text beside a label, however long that is */
+
+/* Bytes of the text's first piece that go on a line of `room` columns: all of it or, where it is longer than a whole
+ * line (a path), up to the last '/' or ',' that fits, else as many characters as do. */
+static size_t piece_length(const char *text, size_t length, int room)
 {
-    int left = indent + report_text_width(label) + (label[0] == '\0' ? 0 : 1);
-    bool has_gap = label[0] != '\0' && text[0] != '\0';
-    (void)fprintf(file, "%*s%s%s", indent, "", label, has_gap ? " " : "");
+    size_t fitting = 0;
+    size_t at_mark = 0;
+    int width = 0;
+    for (size_t i = 0; i < length; i++) {
+        width += is_continuation(text[i]) ? 0 : 1;
+        if (width > room) {
+            return at_mark > 0 ? at_mark : fitting;
+        }
+        fitting = i + 1;
+        at_mark = text[i] == '/' || text[i] == ',' ? fitting : at_mark;
+    }
+    return length;
+}
+
+static void print_wrapped(FILE *file, const struct wrapping *wrapping, const char *text)
+{
+    const int left = wrapping->indent + report_text_width(wrapping->label) + (wrapping->label[0] == '\0' ? 0 : 1);
+    (void)fprintf(file, "%*s%s%s", wrapping->indent, "", wrapping->label, wrapping->label[0] == '\0' ? "" : " ");
+    const int room = REPORT_COLUMNS - left > LEAST_ROOM ? REPORT_COLUMNS - left : LEAST_ROOM;
+    const char *gap = ""; /* owed before the next piece */
     int column = left;
     while (*text != '\0') {
-        size_t length = strcspn(text, " ");
+        const char *end = strstr(text, wrapping->gap);
+        size_t whole = end == NULL ? strlen(text) : (size_t)(end - text);
+        size_t length = piece_length(text, whole, room);
         int width = width_of(text, length);
-        bool is_first = column == left;
-        if (!is_first && column + 1 + width > REPORT_COLUMNS) {
+        if (column > left && column + (int)strlen(gap) + width > REPORT_COLUMNS) {
             (void)fprintf(file, "\n%*s", left, "");
             column = left;
-            is_first = true;
+            gap = "";
         }
-        (void)fprintf(file, "%s%.*s", is_first ? "" : " ", (int)length, text);
-        column += width + (is_first ? 0 : 1);
+        (void)fprintf(file, "%s%.*s", gap, (int)length, text);
+        column += width + (int)strlen(gap);
         text += length;
+        if (length < whole) {
+            column = REPORT_COLUMNS; /* the rest of a long word begins a line */
+            continue;
+        }
         text += strspn(text, " ");
+        gap = wrapping->gap;
     }
     (void)fputc('\n', file);
+}
+
+void report_wrap(FILE *file, int indent, const char *label, const char *text)
+{
+    const struct wrapping by_word = {indent, label, " "};
+    text += strspn(text, " ");
+    if (text[0] == '\0') { /* no blanks before nothing */
+        (void)fprintf(file, "%*s%.*s\n", label[0] == '\0' ? 0 : indent, "", report_trimmed_length(label), label);
+        return;
+    }
+    print_wrapped(file, &by_word, text);
+}
+
+void report_wrap_parts(FILE *file, int indent, const char *text)
+{
+    const struct wrapping by_part = {indent, "", REPORT_PART_GAP};
+    print_wrapped(file, &by_part, text);
+}
+
+int report_trimmed_length(const char *line)
+{
+    size_t length = strlen(line);
+    while (length > 0 && line[length - 1] == ' ') {
+        length--;
+    }
+    return (int)length;
 }
 
 const char *report_join_texts(struct sp_arena *arena, const struct sp_texts *texts)

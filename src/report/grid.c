@@ -106,7 +106,8 @@ static bool is_empty(const struct report_grid *grid, int column)
 /* Columns that stand side by side in a table. */
 static bool is_shown(const struct report_grid *grid, int column)
 {
-    return !grid->columns[column].is_note && !grid->columns[column].is_hidden && !is_empty(grid, column);
+    return !grid->columns[column].is_note && !grid->columns[column].is_lowered && !grid->columns[column].is_hidden &&
+           !is_empty(grid, column);
 }
 
 static int gap_of(const struct report_grid *grid)
@@ -171,6 +172,15 @@ const char **report_grid_lines(const struct report_grid *grid)
 static void print_notes(const struct report_grid *grid, int row, FILE *file)
 {
     enum { NOTE_INDENT = 6 };
+    struct sp_texts lowered = {.arena = grid->arena};
+    for (int i = 0; i < grid->n_columns; i++) {
+        if (grid->columns[i].is_lowered && text_at(grid, row, i)[0] != '\0') {
+            sp_texts_add(&lowered, "%s %s", grid->columns[i].heading, text_at(grid, row, i));
+        }
+    }
+    if (lowered.count > 0) {
+        report_wrap(file, NOTE_INDENT, "", sp_join(grid->arena, lowered.items, lowered.count, ", "));
+    }
     for (int i = 0; i < grid->n_columns; i++) {
         bool is_printed = grid->columns[i].is_note && !grid->columns[i].is_hidden;
         if (is_printed && text_at(grid, row, i)[0] != '\0') {
@@ -180,25 +190,68 @@ static void print_notes(const struct report_grid *grid, int row, FILE *file)
     }
 }
 
-/* No spaces at the end of a line. */
-static int trimmed_length(const char *line)
+enum { INDENT = 2, LEAST_WRAPPED = 20 };
+
+static bool is_too_wide(const struct report_grid *grid)
 {
-    size_t length = strlen(line);
-    while (length > 0 && line[length - 1] == ' ') {
-        length--;
-    }
-    return (int)length;
+    return INDENT + report_grid_width(grid) > REPORT_COLUMNS;
 }
 
-/* Where the table is too wide, its last column breaks into lines. */
-static void print_table(const struct report_style *style, const struct report_grid *grid)
+/* The last column can break into lines. */
+static bool can_wrap_last(const struct report_grid *grid)
 {
-    enum { INDENT = 2, LEAST_WRAPPED = 20 };
     int widths[MAX_GRID_COLUMNS] = {0};
     int last = measure(grid, widths);
     int left = INDENT + report_grid_width(grid) - widths[last];
-    bool is_wrapped =
-        left + widths[last] > REPORT_COLUMNS && left + LEAST_WRAPPED <= REPORT_COLUMNS && !grid->columns[last].is_right;
+    return left + LEAST_WRAPPED <= REPORT_COLUMNS && widths[last] > LEAST_WRAPPED && !grid->columns[last].is_right;
+}
+
+/* The widest column but the first, of texts if there is one, since figures are compared down the page. The first names
+ * the rows, but for a name that leaves little room. */
+static int column_to_lower(const struct report_grid *grid)
+{
+    enum { LONG_NAME = REPORT_COLUMNS / 2 };
+    int lowered = -1;
+    for (int i = column_width(grid, 0) > LONG_NAME ? 0 : 1; i < grid->n_columns; i++) {
+        if (!is_shown(grid, i)) {
+            continue;
+        }
+        bool is_better = lowered < 0 || (grid->columns[lowered].is_right && !grid->columns[i].is_right);
+        bool is_same_kind = lowered >= 0 && grid->columns[lowered].is_right == grid->columns[i].is_right;
+        if (is_better || (is_same_kind && column_width(grid, i) > column_width(grid, lowered))) {
+            lowered = i;
+        }
+    }
+    return lowered;
+}
+
+/* What does not fit side by side comes closer, then goes below its row, column by column. */
+static struct report_grid fitted(const struct report_grid *grid)
+{
+    struct report_grid narrow = *grid;
+    struct report_column *columns = sp_arena_array(grid->arena, (size_t)grid->n_columns, sizeof(*columns));
+    memcpy(columns, grid->columns, (size_t)grid->n_columns * sizeof(*columns));
+    narrow.columns = columns;
+    if (is_too_wide(&narrow) && !can_wrap_last(&narrow)) {
+        narrow.gap = 1;
+    }
+    while (is_too_wide(&narrow) && !can_wrap_last(&narrow)) {
+        int lowered = column_to_lower(&narrow);
+        if (lowered < 0) {
+            break;
+        }
+        columns[lowered].is_lowered = true;
+    }
+    return narrow;
+}
+
+/* Where the table is too wide, its last column breaks into lines. */
+static void print_fitted(const struct report_style *style, const struct report_grid *grid)
+{
+    int widths[MAX_GRID_COLUMNS] = {0};
+    int last = measure(grid, widths);
+    int left = INDENT + report_grid_width(grid) - widths[last];
+    bool is_wrapped = left + widths[last] > REPORT_COLUMNS && can_wrap_last(grid);
     widths[last] = is_wrapped ? -1 : widths[last];
     const char **lines = all_lines(grid, widths);
     for (int row = -1; row < grid->n_rows; row++) {
@@ -207,13 +260,19 @@ static void print_table(const struct report_style *style, const struct report_gr
             const char *label = sp_format(grid->arena, "%s ", lines[row + 1]);
             report_wrap(style->file, INDENT, label, text_at(grid, row, last));
         } else {
-            (void)fprintf(style->file, "%*s%.*s\n", INDENT, "", trimmed_length(lines[row + 1]), lines[row + 1]);
+            (void)fprintf(style->file, "%*s%.*s\n", INDENT, "", report_trimmed_length(lines[row + 1]), lines[row + 1]);
         }
         (void)fputs(row < 0 ? report_color(style, REPORT_PLAIN) : "", style->file);
         if (row >= 0) {
             print_notes(grid, row, style->file);
         }
     }
+}
+
+static void print_table(const struct report_style *style, const struct report_grid *grid)
+{
+    const struct report_grid narrow = fitted(grid);
+    print_fitted(style, &narrow);
 }
 
 /* A bar inside a cell would end it. */

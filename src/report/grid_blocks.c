@@ -18,10 +18,7 @@ static void print_block_line(const struct report_style *style, const struct bloc
     int owed = INDENT;
     for (int i = 0; i < blocks->n_grids; i++) {
         const char *line = row <= blocks->grids[i].n_rows ? lines[i][row] : "";
-        int length = (int)strlen(line);
-        while (length > 0 && line[length - 1] == ' ') {
-            length--;
-        }
+        int length = report_trimmed_length(line);
         if (length > 0) {
             (void)fprintf(style->file, "%*s%.*s", owed, "", length, line);
             owed = 0;

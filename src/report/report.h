@@ -13,7 +13,7 @@
 enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON };
 extern const char *const report_format_names[]; /* "table", "markdown", "csv", "json", NULL */
 
-enum { REPORT_COLUMNS = 100 }; /* no line of a table is longer, unless a single word is */
+enum { REPORT_COLUMNS = 100 }; /* no line of a table is longer */
 
 /* How to print: the same for all of a run. */
 struct report_style {
@@ -191,7 +191,8 @@ struct report_column {
     const char *heading; /* of tables and Markdown */
     const char *key;     /* of JSON and CSV; NULL: not in them */
     bool is_right;       /* figures stand right-aligned */
-    bool is_note; /* in a table: on lines of its own below the row, wrapped; in Markdown a column like the others */
+    bool is_note;    /* in a table: on lines of its own below the row, wrapped; in Markdown a column like the others */
+    bool is_lowered; /* as is_note; neighbours share a line: "hardware dgx-h100, recompute full" */
     bool has_no_label; /* of notes: the heading does not stand before them */
     bool is_hidden;    /* in neither of them: only in JSON and CSV */
 };
@@ -296,6 +297,11 @@ const char *report_step_time(struct sp_arena *arena, double seconds);
 int report_text_width(const char *text);
 /* `label` once, then the text broken at spaces, every line indented to the label's end plus one. */
 void report_wrap(FILE *file, int indent, const char *label, const char *text);
+/* The same for a text of parts with REPORT_PART_GAP between them, which stay whole. */
+#define REPORT_PART_GAP "  "
+void report_wrap_parts(FILE *file, int indent, const char *text);
+/* Bytes of a line without the spaces at its end. */
+int report_trimmed_length(const char *line);
 /* "a; b; c" of the texts, copied into arena. */
 const char *report_join_texts(struct sp_arena *arena, const struct sp_texts *texts);
 

@@ -91,6 +91,23 @@ static void long_texts_break_at_spaces(void **state)
     assert_string_equal(line_end, "\n          iiiiiiiiii\n");
 }
 
+static void long_words_break_too(void **state)
+{
+    (void)state;
+    enum { ROOM = REPORT_COLUMNS - 2 };
+    char word[ROOM + 8];
+    char text[1024] = "";
+    char expected[1024];
+    memset(word, 'a', ROOM + 2);
+    word[ROOM + 2] = '\0';
+    (void)snprintf(expected, sizeof(expected), "  %.*s\n  aa\n", ROOM, word);
+    assert_string_equal(wrapped(text, sizeof(text), "", word), expected);
+    word[ROOM - 3] = '/'; /* a path breaks behind its folders */
+    (void)snprintf(expected, sizeof(expected), "  %.*s\n  aaaa b\n", ROOM - 2, word);
+    memcpy(word + ROOM + 2, " b", sizeof(" b"));
+    assert_string_equal(wrapped(text, sizeof(text), "", word), expected);
+}
+
 static void color_is_only_for_who_wants_it(void **state)
 {
     (void)state;
@@ -128,10 +145,15 @@ static void hash_is_fnv1a(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_have_three_digits),       cmocka_unit_test(a_column_aligns_on_its_largest_figure),
-        cmocka_unit_test(shares_and_step_times_are_short), cmocka_unit_test(large_figures_have_a_prefix),
-        cmocka_unit_test(width_counts_characters),         cmocka_unit_test(long_texts_break_at_spaces),
-        cmocka_unit_test(color_is_only_for_who_wants_it),  cmocka_unit_test(hash_is_fnv1a),
+        cmocka_unit_test(figures_have_three_digits),
+        cmocka_unit_test(a_column_aligns_on_its_largest_figure),
+        cmocka_unit_test(shares_and_step_times_are_short),
+        cmocka_unit_test(large_figures_have_a_prefix),
+        cmocka_unit_test(width_counts_characters),
+        cmocka_unit_test(long_texts_break_at_spaces),
+        cmocka_unit_test(long_words_break_too),
+        cmocka_unit_test(color_is_only_for_who_wants_it),
+        cmocka_unit_test(hash_is_fnv1a),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
