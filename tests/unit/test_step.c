@@ -218,6 +218,7 @@ int main(void)
         cmocka_unit_test(bubbles_follow_their_formulas),         cmocka_unit_test(experts_are_split_and_exchanged),
         cmocka_unit_test(latent_attention_projects_its_latents), cmocka_unit_test(adapters_alone_are_trained),
         cmocka_unit_test(offloaded_bytes_are_on_the_host),       cmocka_unit_test(a_slow_host_decides),
+        cmocka_unit_test(exposure_is_at_most_the_link_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
