@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 static const double FP32_BYTES = 4;
 
@@ -199,6 +200,26 @@ static double buffer_bytes(const struct attention_problem *problem, const struct
            buffers->score * problem->element_bytes * scores;
 }
 
+/* Fewer key-value heads than query heads: FlashAttention-2 forms dK and dV of every query head before it sums them, the
+ * later ones accumulate them in float32 (sources of both: flash_api.cpp, backward). One kernel's keys: an exchange of
+ * gathered ones has all P shards before it at once, by head a group of them. */
+static double grouped_gradient_bytes(const struct attention_problem *problem, bool is_alone)
+{
+    enum exchange exchange = problem->traits->exchange;
+    const char *kernel = problem->curve->kernel;
+    if (problem->kv_heads >= problem->heads) {
+        return 0;
+    }
+    bool is_gathered = !is_alone && (exchange == EXCHANGE_GATHER || exchange == EXCHANGE_GATHER_BY_HEAD);
+    double shards = is_gathered ? (double)problem->ranks : 1;
+    double groups = !is_alone && exchange == EXCHANGE_GATHER_BY_HEAD ? problem->kv_heads : 1;
+    double keys = shards / groups * problem_kv_elements(problem);
+    if (strcmp(kernel, "fa2") == 0) {
+        return problem->element_bytes * keys * problem->heads / problem->kv_heads;
+    }
+    return strcmp(kernel, "fa3") == 0 || strcmp(kernel, "fa4") == 0 ? FP32_BYTES * keys : 0;
+}
+
 void method_memory(const struct attention_problem *problem, struct method_memory *memory)
 {
     const struct method_traits *traits = problem->traits;
@@ -215,6 +236,9 @@ void method_memory(const struct attention_problem *problem, struct method_memory
     if (traits->exchange != EXCHANGE_SCORES && (is_alone || !traits->backward_is_whole)) {
         /* the same for every split: rows x heads are conserved by an all-to-all */
         memory->backward_buffer_bytes += attention_workspace_bytes(problem);
+    }
+    if (traits->exchange != EXCHANGE_SCORES && (is_alone || !traits->backward_is_whole)) {
+        memory->backward_buffer_bytes += grouped_gradient_bytes(problem, is_alone);
     }
     memory->saved_bytes = is_alone ? 0 : traits->saved_output * problem_output_bytes(problem);
     memory->saved_bytes +=

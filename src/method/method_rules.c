@@ -9,13 +9,15 @@ static bool ulysses_degree_is_legal(int64_t degree, int64_t heads, int64_t kv_he
     return heads % degree == 0 && kv_fits;
 }
 
-/* "2, 4, 8, 16, 32 (16 and 32 repeat the 8 key-value heads)" */
-static const char *legal_degrees(struct sp_arena *arena, int64_t heads, int64_t kv_heads, bool repeats)
+/* "2, 4, 8, 16, 32 (16 and 32 repeat the 8 key-value heads)"; parts_of: only its divisors, 0 any. */
+static const char *legal_degrees(struct sp_arena *arena, int64_t heads, int64_t kv_heads, bool repeats,
+                                 int64_t parts_of)
 {
     struct sp_texts legal = {.arena = arena};
     struct sp_texts repeating = {.arena = arena};
     for (int64_t p = 2; p <= heads; p++) {
-        if (ulysses_degree_is_legal(p, heads, kv_heads, repeats)) {
+        bool is_part = parts_of == 0 || parts_of % p == 0;
+        if (is_part && ulysses_degree_is_legal(p, heads, kv_heads, repeats)) {
             sp_texts_add(&legal, "%" PRId64, p);
             if (p > kv_heads) {
                 sp_texts_add(&repeating, "%" PRId64, p);
@@ -59,7 +61,9 @@ static bool check_heads(struct question *question, const struct method_traits *t
                         "; legal degrees here: %s%s",
                         layout->method == METHOD_USP ? "the all-to-all of usp" : method_names[layout->method], degree,
                         heads_fit ? kv_heads : heads, heads_fit ? "key-value" : "query", per_tp, degree,
-                        legal_degrees(question->arena, heads, kv_heads, traits->repeats_kv_heads), expand);
+                        legal_degrees(question->arena, heads, kv_heads, traits->repeats_kv_heads,
+                                      layout->method == METHOD_USP ? layout->sp : 0),
+                        expand);
 }
 
 static bool has_window(const struct question *question)
@@ -79,9 +83,22 @@ static bool check_mask(const struct question *question, const struct method_trai
     if (question->layout.sp == 1 || is_gathered || !has_window(question)) {
         return true;
     }
-    const char *instead = question->model.has_sinks ? "ulysses" : "allgather or ulysses of megatron";
-    return sp_fail_rule(err, "window", "method %s of framework %s has no sliding window; use %s, or --mask causal",
-                        method_names[question->layout.method], framework_names[question->layout.framework], instead);
+    bool has_sinks = question->model.has_sinks && question->run.mask != MASK_WINDOW;
+    return sp_fail_rule(err, "window", "method %s of framework %s has no sliding window; use %s",
+                        method_names[question->layout.method], framework_names[question->layout.framework],
+                        has_sinks ? "ulysses" : "allgather or ulysses of megatron, or --mask causal");
+}
+
+/* Backward kernels of FlashAttention and cuDNN stop there; materialised scores are plain products. */
+static bool check_head_dim(const struct question *question, const struct method_traits *traits, struct sp_error *err)
+{
+    enum { LARGEST_HEAD_DIM = 256 };
+    if (question->model.head_dim <= LARGEST_HEAD_DIM || traits->exchange == EXCHANGE_SCORES) {
+        return true;
+    }
+    return sp_fail_rule(err, "head_dim",
+                        "head dimension %" PRId64 ": attention kernels end at %d; only naive attends with it",
+                        question->model.head_dim, LARGEST_HEAD_DIM);
 }
 
 static bool fail_not_built(struct question *question, struct sp_error *err)
@@ -115,5 +132,5 @@ bool method_check(struct question *question, struct sp_error *err)
                                                              : 1;
     bool heads_hold = check_heads(question, traits, degree, err);
     bool mask_holds = check_mask(question, traits, err);
-    return heads_hold && mask_holds;
+    return check_head_dim(question, traits, err) && heads_hold && mask_holds;
 }

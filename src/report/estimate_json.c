@@ -2,6 +2,7 @@
 #include "report/report.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const struct report_key layout_keys_to_pp[] = {
     {"tp", REPORT_KEY_INTEGER, offsetof(struct layout_spec, tp), NULL},
@@ -179,6 +180,16 @@ const struct sp_json *report_layout_tree(struct sp_arena *arena, const struct qu
     return report_tree_close(&tree);
 }
 
+/* The file of a model or machine that was given by its path: its name alone would find another, or none. */
+static void put_file(struct report_tree *tree, const char *key, const char *kind, const char *name, const char *path)
+{
+    struct sp_error ignored = {0};
+    const char *found = path == NULL ? NULL : data_find(tree->arena, kind, name, &ignored);
+    if (path != NULL && (found == NULL || strcmp(found, path) != 0)) {
+        report_tree_string(tree, key, path);
+    }
+}
+
 static void put_question(struct report_tree *tree, const struct report_style *style, const struct answer *answer)
 {
     const struct question *question = answer->question;
@@ -189,7 +200,9 @@ static void put_question(struct report_tree *tree, const struct report_style *st
     report_tree_string(tree, "data_hash", answer->data_hash);
     report_tree_end(tree);
     report_tree_string(tree, "model", question->model.name);
+    put_file(tree, "model_file", "models", question->model.name, question->model.path);
     report_tree_string(tree, "hardware", question->hardware.name);
+    put_file(tree, "hardware_file", "hardware", question->hardware.name, question->hardware.path);
     report_tree_string(tree, "network",
                        question->hardware.network.is_ideal ? "ideal" : question->hardware.network.name);
     report_tree_number(tree, "gpus", (double)run->gpus);

@@ -70,6 +70,18 @@ static struct run_settings default_settings(const struct question *question)
     return settings;
 }
 
+/* A layout that is read back holds the chunk of every loss; only one that is asked for is told of. */
+static void warn_unused_chunk(const struct request *request, struct question *question)
+{
+    static const char chunk[] = "run.loss_chunk=";
+    for (size_t i = request->n_layout_set; question->run.loss != LOSS_CHUNKED && i < request->set.count; i++) {
+        if (strncmp(request->set.items[i], chunk, strlen(chunk)) == 0) {
+            sp_texts_add(&question->warnings, "run.loss_chunk has no effect on the %s loss; add --set run.loss=chunked",
+                         loss_names[question->run.loss]);
+        }
+    }
+}
+
 static bool fill_settings(const struct request *request, struct question *question, struct sp_error *err)
 {
     struct run_settings settings = default_settings(question);
@@ -84,6 +96,7 @@ static bool fill_settings(const struct request *request, struct question *questi
     run->has_master_weights = settings.run.master_weights;
     run->loss = (enum loss_id)settings.run.loss;
     run->loss_chunk = (int64_t)settings.run.loss_chunk;
+    warn_unused_chunk(request, question);
     run->is_vocab_parallel = settings.run.vocab_parallel;
     run->expands_kv = settings.run.expand_kv;
     run->is_mlp_tiled = settings.run.tiled_mlp;

@@ -165,7 +165,10 @@ bool answer_apply(const struct answer_source *source, const struct request *give
     struct sp_option_count gpus = {0};
     bool has_own_hardware = given->hardware != NULL;
     bool has_own_size = given->gpus.is_given || given->nodes.is_given;
-    return take_text(source, "model", &merged->model, err) && take_text(source, "hardware", &merged->hardware, err) &&
+    /* files that were given by their path come before the names they go by */
+    return take_text(source, "model_file", &merged->model, err) && take_text(source, "model", &merged->model, err) &&
+           take_text(source, "hardware_file", &merged->hardware, err) &&
+           take_text(source, "hardware", &merged->hardware, err) &&
            take_text(source, "network", has_own_hardware ? &other : &merged->network, err) &&
            take_count(source, "gpus", has_own_size ? &gpus : &merged->gpus, err) &&
            take_count(source, "seq", &merged->seq, err) && take_count(source, "documents", &merged->documents, err) &&

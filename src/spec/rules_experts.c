@@ -68,12 +68,11 @@ static bool check_grid(const struct question *question, struct sp_error *err)
                         divisors_text(question->arena, common, layout->ep))
             : sp_format(question->arena, "etp must be one of %s",
                         divisors_text(question->arena, gcd_of(ranks, question->model.expert_ffn), layout->etp));
-    const char *found = product > gpus ? sp_format(question->arena, "more than %lld", (long long)gpus)
-                                       : sp_format(question->arena, "%lld", (long long)product);
-    return sp_fail_rule(err, "expert_gpus",
-                        "%lld gpus are no multiple of pp %lld x ep %lld x etp %lld = %s, the ranks of the experts; %s",
-                        (long long)gpus, (long long)layout->pp, (long long)layout->ep, (long long)layout->etp, found,
-                        legal);
+    double exact = (double)layout->pp * (double)layout->ep * (double)layout->etp;
+    return sp_fail_rule(
+        err, "expert_gpus",
+        "%lld gpus are no multiple of pp %lld x ep %lld x etp %lld = %.12g, the ranks of the experts; %s",
+        (long long)gpus, (long long)layout->pp, (long long)layout->ep, (long long)layout->etp, exact, legal);
 }
 
 bool rules_experts(struct question *question, struct sp_error *err)

@@ -70,9 +70,9 @@ static bool check_length(struct question *question, struct sp_error *err)
     const struct sequence_rule rule = sequence_rule(question->arena, &question->layout);
     int64_t seq = question->run.seq;
     if (seq > question->model.max_position) {
-        sp_texts_add(&question->warnings,
-                     "sequence %lld is beyond the %lld positions of %s: needs longer rope settings and training",
-                     (long long)seq, (long long)question->model.max_position, question->model.name);
+        sp_texts_add(&question->warnings, "sequence %lld is beyond the %lld positions of %s: needs %s and training",
+                     (long long)seq, (long long)question->model.max_position, question->model.name,
+                     question->model.position_rows > 0 ? "a longer table of positions" : "longer rope settings");
     }
     if (seq % rule.unit == 0) {
         return true;
@@ -118,7 +118,8 @@ static bool check_documents(struct question *question, struct sp_error *err)
                             "%lld, a smaller sp, or ulysses",
                             (long long)documents, (long long)layout->sp, (long long)layout->sp);
     }
-    bool is_contiguous = layout->method == METHOD_ULYSSES && layout->framework != FRAMEWORK_MEGATRON;
+    bool is_contiguous = (layout->method == METHOD_ULYSSES && layout->framework != FRAMEWORK_MEGATRON) ||
+                         (layout->method == METHOD_ALLGATHER && layout->framework == FRAMEWORK_RING_FLASH_ATTN);
     if (layout->sp > 1 && !is_contiguous) { /* else a rank has whole documents at attention */
         warn_padding(question, documents);
     }
@@ -152,6 +153,17 @@ static void warn_mask(struct question *question)
     if (run->mask == MASK_WINDOW && run->window >= run->seq) {
         sp_texts_add(&question->warnings, "window %lld hides nothing of a sequence of %lld: the same as --mask causal",
                      (long long)run->window, (long long)run->seq);
+    }
+    const struct layout_spec *layout = &question->layout;
+    bool is_balanced = layout->method == METHOD_ZIGZAG || layout->method == METHOD_STRIPED ||
+                       (layout->framework == FRAMEWORK_TORCH && layout->method == METHOD_ALLGATHER);
+    bool is_causal_only = layout->framework == FRAMEWORK_RING_FLASH_ATTN || layout->framework == FRAMEWORK_TORCH;
+    if (run->mask == MASK_FULL && layout->sp > 1 && is_balanced && is_causal_only) {
+        sp_texts_add(
+            &question->warnings,
+            "%s in %s balances a causal mask and refuses a full one: priced as if it did not; ring and ulysses "
+            "take it",
+            method_names[layout->method], framework_names[layout->framework]);
     }
     int64_t window = 0;
     int64_t count = run->mask == MASK_MODEL ? 0 : windowed_layers(&question->model, &window);

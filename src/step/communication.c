@@ -2,6 +2,7 @@
 #include "step/step_internal.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 static struct communication_row *row_of(struct estimate *estimate, const struct operator_row *of)
@@ -16,6 +17,14 @@ static struct communication_row *row_of(struct estimate *estimate, const struct 
     struct communication_row *row = &estimate->communications[estimate->n_communications++];
     *row = (struct communication_row){.axis = of->axis, .operation = of->operation, .pass = of->pass, .tier = of->tier};
     return row;
+}
+
+/* Means of whole numbers that are whole themselves lose it to rounding. */
+static double without_rounding(double value)
+{
+    static const double tolerance = 1e-9;
+    double whole = nearbyint(value);
+    return fabs(value - whole) <= tolerance * whole ? whole : value;
 }
 
 /* Per layer and micro-batch: what belongs to layers is a mean over the stage's layers and micro-batches. A pipeline hop
@@ -40,5 +49,10 @@ void list_communications(const struct step_shape *shape, struct estimate *estima
         }
         row->bytes_per_layer += per_layer * of->sent_bytes;
         row->messages_per_layer += per_layer * of->messages;
+    }
+    for (int i = 0; i < estimate->n_communications; i++) {
+        struct communication_row *row = &estimate->communications[i];
+        row->bytes_per_layer = without_rounding(row->bytes_per_layer);
+        row->messages_per_layer = without_rounding(row->messages_per_layer);
     }
 }

@@ -86,7 +86,7 @@ test_expect_success 'experts over the ranks of the other axes' '
 	moe="--model qwen3-235b-a22b --gpus 64 --tp 4 --zero 1 --seq 4K" &&
 	priced $moe --ep 32 --etp 2 && test "$(json_get out layout.ep)" = 32 &&
 	expect_error 2 "ep 24: 128 experts do not divide by it; legal ep:" estimate $moe --ep 24 &&
-	expect_error 2 "64 gpus are no multiple of pp 1 x ep 64 x etp 2 = more than 64, the ranks of the experts; legal ep" \
+	expect_error 2 "64 gpus are no multiple of pp 1 x ep 64 x etp 2 = 128, the ranks of the experts; legal ep" \
 		estimate $moe --ep 64 --etp 2 &&
 	expect_error 2 "ep 8, etp 1: llama-3.1-8b has no experts" estimate --gpus 8 --seq 4K --ep 8
 '
@@ -201,6 +201,37 @@ test_expect_success 'a latency set by hand counts inside a domain too' '
 test_expect_success 'host memory that is short is named' '
 	expect_exit 1 estimate --gpus 8 --seq 8K --offload optimizer --set node.host_memory=1GB --format json &&
 	json_get out warnings | grep "host memory is" && ! json_get out warnings | grep "GiB short"
+'
+
+test_expect_success 'a full mask where an implementation balances a causal one is a warning' '
+	whole="--gpus 8 --sp 8 --seq 128K --zero 3 --mask full" &&
+	priced $whole --framework ring-flash-attn && json_get out warnings | grep "zigzag in ring-flash-attn balances a causal mask" &&
+	priced $whole --framework torch --sp-method allgather && json_get out warnings | grep "allgather in torch balances" &&
+	priced $whole --framework ring-flash-attn --sp-method ring && ! json_get out warnings | grep "balances" &&
+	priced $whole --framework megatron --sp-method allgather && ! json_get out warnings | grep "balances"
+'
+
+test_expect_success 'heads wider than any kernel, degrees that sp has, a chunk without a chunked loss' '
+	expect_error 2 "head dimension 512: attention kernels end at 256; only naive attends with it" \
+		estimate --gpus 2 --sp 2 --seq 128K --set model.head_dim=512 &&
+	priced --gpus 1 --seq 8K --sp-method naive --set model.head_dim=512 &&
+	expect_exit 2 estimate --gpus 4 --sp 4 --sp-method usp --sp-ulysses 3 --seq 128K &&
+	grep "legal degrees here: 2, 4" err && ! grep "2, 4, 8" err &&
+	priced --gpus 8 --sp 8 --seq 128K --set run.loss_chunk=4096 &&
+	json_get out warnings | grep "run.loss_chunk has no effect on the fused loss" &&
+	priced --gpus 8 --sp 8 --seq 128K --set run.loss_chunk=4096 --set run.loss=chunked &&
+	! json_get out warnings | grep "no effect"
+'
+
+test_expect_success 'a file by its path is read back by its path' '
+	mkdir here && sed "s/14336/8192/" "$top/models/llama-3.1-8b.json" >here/llama-3.1-8b.json &&
+	sed "s/\"h100-sxm\"/\"a100-sxm-80\"/" "$top/hardware/dgx-h100.json" >here/box.json &&
+	code=0 && seqplan estimate --model here/llama-3.1-8b.json --hardware here/box.json --gpus 8 --sp 8 --seq 64K \
+		--format json >by-path.json || code=$? && test "$code" -le 1 &&
+	test "$(json_get by-path.json model_file)" = here/llama-3.1-8b.json &&
+	test "$(json_get by-path.json hardware_file)" = here/box.json &&
+	expect_exit "$code" seqplan estimate --layout by-path.json --format json && cmp out by-path.json &&
+	priced --gpus 8 --sp 8 --seq 64K && ! grep _file out
 '
 
 test_done

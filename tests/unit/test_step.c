@@ -177,13 +177,12 @@ static void a_slow_host_decides(void **state)
     (void)state;
     struct sp_arena *arena = sp_arena_open();
     static const char *const base =
-        "model=qwen3-8b hardware=dgx-h200 gpus=8 tp=8 seq=4096 batch=1 zero=0 recompute=none "
-        "kernels=eager framework=%s set=gpu.launch_latency=%s";
+        "model=qwen3-8b hardware=dgx-h200 gpus=8 tp=8 seq=4096 batch=1 zero=0 recompute=none kernels=eager";
     struct estimate slow, slower, bound, bound_slower;
-    estimate_from(arena, sp_format(arena, base, "megatron", "1ms"), &slow);
-    estimate_from(arena, sp_format(arena, base, "megatron", "2ms"), &slower);
-    estimate_from(arena, sp_format(arena, base, "ideal", "1ms"), &bound);
-    estimate_from(arena, sp_format(arena, base, "ideal", "2ms"), &bound_slower);
+    estimate_from(arena, sp_format(arena, "%s framework=megatron set=gpu.launch_latency=1ms", base), &slow);
+    estimate_from(arena, sp_format(arena, "%s framework=megatron set=gpu.launch_latency=2ms", base), &slower);
+    estimate_from(arena, sp_format(arena, "%s framework=ideal set=gpu.launch_latency=1ms", base), &bound);
+    estimate_from(arena, sp_format(arena, "%s framework=ideal set=gpu.launch_latency=2ms", base), &bound_slower);
     assert_close((slower.stage_forward_s - slow.stage_forward_s) / 36, 27e-3, 1e-9);
     assert_close(bound_slower.step_time_s, bound.step_time_s, 0);
     sp_arena_close(arena);
