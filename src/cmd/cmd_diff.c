@@ -55,6 +55,7 @@ struct side {
     const char *text;
     const struct sp_json *answer;
     bool fits;
+    bool is_attention_only;
 };
 
 static bool price_side(struct command_context *context, const struct command_options *shared, struct side *side,
@@ -77,6 +78,7 @@ static bool price_side(struct command_context *context, const struct command_opt
     const struct report_style style = command_style(context, shared);
     side->answer = report_answer_tree(&style, arena, &answer);
     side->fits = priced->estimate.fits;
+    side->is_attention_only = priced->question.run.is_attention_only;
     return true;
 }
 
@@ -115,6 +117,12 @@ bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_
             sp_error_prefix(err, "%c", sides[i].name);
             return false;
         }
+    }
+    if (sides[0].is_attention_only != sides[1].is_attention_only) {
+        return sp_fail(
+            err, SP_ERROR_USAGE,
+            "diff: one is a whole step, the other the attention of one layer: give both --only attention, or "
+            "neither");
     }
     const struct report_diff diff = {
         .name_a = sides[0].text, .name_b = sides[1].text, .a = sides[0].answer, .b = sides[1].answer};

@@ -123,6 +123,10 @@ static bool fill_run(const struct request *request, const struct model_spec *mod
     if (run->is_attention_only && strcmp(request->only, "attention") != 0) {
         return sp_fail(err, SP_ERROR_USAGE, "--only: expected attention, found \"%.40s\"", request->only);
     }
+    if (run->is_attention_only && request->tokens.is_given) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "--tokens asks for a whole run, --only attention for one layer: leave one out");
+    }
     run->run_tokens = request->tokens.is_given ? request->tokens.value : 0;
     if (request->mask != NULL && !mask_parse(request->mask, &run->mask, &run->window, err)) {
         sp_error_prefix(err, "--mask");

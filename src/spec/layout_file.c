@@ -178,8 +178,13 @@ static void take_text(const char **option, const char *value)
     *option = *option == NULL ? value : *option;
 }
 
+static bool has_other_framework(const struct layout_file *file, const struct request *given)
+{
+    return given->framework >= 0 && given->framework != file->framework;
+}
+
 /* What follows from other members is not taken when the user changes those: dp is what the degrees leave, layers per
- * stage belong to a pp, and the parts of sp to its method. */
+ * stage belong to a pp, the parts of sp to its method, and kernels to a framework. */
 static void take_layout(const struct layout_file *file, const struct request *given, struct request *merged)
 {
     take_count(&merged->tp, file->tp);
@@ -190,10 +195,14 @@ static void take_layout(const struct layout_file *file, const struct request *gi
     take_count(&merged->etp, file->etp);
     take_count(&merged->micro_batch, file->micro_batch);
     take_choice(&merged->method, file->method);
-    take_choice(&merged->schedule, file->schedule);
+    if (!(given->vpp.is_given && file->schedule == SCHEDULE_INTERLEAVED)) { /* it follows from vpp */
+        take_choice(&merged->schedule, file->schedule);
+    }
     take_choice(&merged->precision, file->precision);
     take_choice(&merged->framework, file->framework);
-    take_choice(&merged->kernels, file->kernels);
+    if (!has_other_framework(file, given)) {
+        take_choice(&merged->kernels, file->kernels);
+    }
     take_choice(&merged->zero, (int)file->zero);
     take_text(&merged->recompute, file->recompute);
     take_text(&merged->offload, file->offload);
@@ -221,7 +230,9 @@ static bool take_settings(const struct sp_decoder *decoder, const struct layout_
                           const struct sp_texts *overrides, const struct request *given, struct request *merged,
                           struct sp_error *err)
 {
-    size_t n_run = file->run == NULL ? 0 : (size_t)file->run->count;
+    /* run.* of a layout is what its framework does; what was asked for is among the overrides */
+    bool has_run = file->run != NULL && !has_other_framework(file, given);
+    size_t n_run = has_run ? (size_t)file->run->count : 0;
     size_t capacity = given->set.count + overrides->count + n_run + 1;
     struct sp_texts set = {.arena = decoder->arena, .capacity = capacity};
     set.items = sp_arena_array(decoder->arena, capacity, sizeof(*set.items));
@@ -283,7 +294,8 @@ bool layout_file_apply(struct sp_arena *arena, const char *name, const struct sp
         return false;
     }
     *merged = *request;
-    if (merged->tp_sp < 0 && sp_json_member(layout, "tp_sp") != NULL) {
+    bool is_idle = request->tp.is_given && file.tp <= 1; /* tp 1 has no use for it: another tp may */
+    if (merged->tp_sp < 0 && !is_idle && sp_json_member(layout, "tp_sp") != NULL) {
         merged->tp_sp = file.has_tp_sp ? 1 : 0;
     }
     bool is_answer = layout != json;

@@ -168,4 +168,29 @@ test_expect_success 'padded stays a word, the others a list' '
 		--format json && test "$(json_get out layout.pp_layers)" = "[4,4,4,4,4,4,4,4]"
 '
 
+# answer FILE OPTION...: the answer in FILE, whether it fits or not.
+answer() {
+	file=$1 && shift && code=0
+	seqplan estimate "$@" --format json >"$file" 2>err || code=$?
+	test "$code" -le 1
+}
+
+# same KEY: of read.json and direct.json.
+same() {
+	test "$(json_get read.json "$1")" = "$(json_get direct.json "$1")"
+}
+
+test_expect_success 'what followed from a default follows anew when its origin changes' '
+	one="--model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 128K --global-batch 128" &&
+	answer saved.json $one --sp 8 --zero 3 --set run.gradient_dtype=bf16 &&
+	answer read.json --layout saved.json --tp 4 --sp 2 &&
+	answer direct.json $one --zero 3 --tp 4 --sp 2 --set run.gradient_dtype=bf16 &&
+	same layout.tp_sp && same peak_bytes && same step_time_s &&
+	answer read.json --layout saved.json --framework torch &&
+	answer direct.json $one --sp 8 --zero 3 --framework torch --set run.gradient_dtype=bf16 &&
+	same layout.kernels && same peak_bytes && same step_time_s &&
+	answer saved.json $one --pp 2 --vpp 2 --sp 4 && answer read.json --layout saved.json --vpp 1 &&
+	test "$(json_get read.json layout.schedule)" = 1f1b
+'
+
 test_done

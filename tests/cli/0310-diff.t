@@ -147,4 +147,13 @@ test_expect_success 'refusals name the side' '
 	expect_error 2 "missing" seqplan diff "--sp 8" "--sp 4"
 '
 
+test_expect_success 'a step and the attention of one layer are not compared' '
+	expect_error 2 "diff: one is a whole step, the other the attention of one layer" \
+		seqplan diff "" "--only attention" --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --sp 8 --seq 128K &&
+	expect_exit 0 seqplan diff "--sp-method ulysses" "--sp-method zigzag" --only attention --zero 3 \
+		--model llama-3.1-8b --hardware dgx-h100 --gpus 8 --sp 8 --seq 128K &&
+	expect_error 2 "--tokens asks for a whole run, --only attention for one layer" \
+		seqplan estimate --tokens 15T --only attention --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --sp 8 --seq 128K
+'
+
 test_done
