@@ -131,6 +131,10 @@ static void put_placement(struct report_tree *tree, const struct question *quest
     report_tree_begin(tree, "placement", SP_JSON_OBJECT);
     for (size_t i = 0; i < SP_COUNT_OF(axes); i++) {
         const struct layout_spec *layout = &question->layout;
+        if (axes[i] == AXIS_EP && !layout_splits_experts(layout)) {
+            report_tree_null(tree, report_axis_names[axes[i]]); /* of a row that says which rule it breaks */
+            continue;
+        }
         struct group_placement placement = axes[i] == AXIS_EP
                                                ? layout_expert_placement(layout, &question->hardware, axes[i])
                                                : layout_placement(layout, &question->hardware, axes[i]);

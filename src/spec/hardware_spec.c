@@ -366,7 +366,9 @@ bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char 
     if (network_name != NULL && strcmp(network_name, "ideal") == 0) {
         return make_ideal(hardware, err);
     }
-    return network_name == NULL || replace_network(arena, network_name, &hardware->network, err);
+    bool is_own =
+        network_name == NULL || (hardware->network.name != NULL && strcmp(network_name, hardware->network.name) == 0);
+    return is_own || replace_network(arena, network_name, &hardware->network, err);
 }
 
 bool hardware_set(struct sp_arena *arena, struct hardware_spec *hardware, const char *path, const char *text,

@@ -170,6 +170,19 @@ static struct rank_grid layout_grid(const struct layout_spec *layout)
     };
 }
 
+bool layout_splits_experts(const struct layout_spec *layout)
+{
+    int64_t left = layout_grid(layout).n_ranks;
+    const int64_t degrees[] = {layout->pp, layout->ep, layout->etp};
+    for (size_t i = 0; i < SP_COUNT_OF(degrees); i++) {
+        if (left % degrees[i] != 0) {
+            return false;
+        }
+        left /= degrees[i];
+    }
+    return true;
+}
+
 /* The same ranks as the experts see them: sp folded into what replicates an expert. */
 static struct rank_grid expert_grid(const struct layout_spec *layout)
 {

@@ -459,6 +459,8 @@ struct group_placement layout_part_placement(const struct layout_spec *layout, c
 /* Groups of the expert grid, which lies over the same ranks without the sp axis: rank = etp + ETP (ep + EP (edp + ...)),
  * pp where the order has it. AXIS_TP: the etp group, AXIS_EP: the ep group, AXIS_DP: the edp group that shards the
  * experts' optimizer state. */
+/* Whether pp x ep x etp divides the ranks: layout_expert_placement asks for it. */
+bool layout_splits_experts(const struct layout_spec *layout);
 struct group_placement layout_expert_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
                                                enum axis axis);
 /* The dp x sp group that shards gradients and optimizer state. */

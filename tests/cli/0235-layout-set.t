@@ -193,4 +193,9 @@ test_expect_success 'what followed from a default follows anew when its origin c
 	test "$(json_get read.json layout.schedule)" = 1f1b
 '
 
+test_expect_success 'links inside a node are a network of their own file' '
+	answer saved.json --model llama-3.1-8b --hardware h100-pcie-4 --gpus 4 --sp 4 --seq 8K &&
+	answer read.json --layout saved.json && cmp saved.json read.json
+'
+
 test_done

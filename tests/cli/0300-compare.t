@@ -243,4 +243,19 @@ test_expect_success 'without a split only none and naive are left to compare' '
 	grep "^  none  *megatron  *-  .* yes" out
 '
 
+test_expect_success 'experts that no layout of the cluster holds are rows with a rule' '
+	for options in "--model mixtral-8x7b --gpus 4 --sp 4 --ep 8" "--model mixtral-8x7b --gpus 8 --sp 8 --ep 3" \
+		"--model llama-3.1-8b --gpus 4 --sp 4 --ep 8"; do
+		expect_exit 1 seqplan compare --hardware dgx-h200 --seq 8K $options --format json &&
+		json_get out rows.0.error.rule | grep "^expert" && test "$(json_get out rows.0.layout.placement.ep)" = null || return 1
+	done
+'
+
+test_expect_success 'a bound stands there only where it is one' '
+	expect_exit 0 seqplan compare --model llama-2-7b --hardware dgx-h200 --gpus 8 --sp 8 --seq 128K --documents 8K &&
+	grep "^  fastest  none" out && ! grep "^  bound " out &&
+	expect_exit 0 seqplan compare --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 128K --sp 8 --zero 3 &&
+	grep "^  bound    fused-ring" out
+'
+
 test_done
