@@ -265,12 +265,19 @@ static bool take_settings(const struct sp_decoder *decoder, const struct layout_
 static const struct sp_json *find_layout(const struct sp_decoder *decoder, const struct sp_json *json,
                                          const char **path, struct sp_error *err)
 {
+    static const char readable[] = "seqplan.estimate/1";
     const struct sp_json *layout = sp_json_member(json, "layout");
+    const struct sp_json *schema = sp_json_member(json, "schema");
+    bool is_other = schema != NULL && (schema->type != SP_JSON_STRING || strcmp(schema->string, readable) != 0);
+    if (layout != NULL && is_other) {
+        (void)sp_fail(err, SP_ERROR_INPUT, "%s: $.schema: expected \"%s\", found %s", decoder->file, readable,
+                      config_found_text(decoder->arena, schema));
+        return NULL;
+    }
     if (layout != NULL) {
         *path = "$.layout";
         return layout;
     }
-    const struct sp_json *schema = sp_json_member(json, "schema");
     if (schema != NULL && schema->type == SP_JSON_STRING) {
         (void)sp_fail(err, SP_ERROR_INPUT,
                       "%s: $: expected a layout or an answer with one, found \"%.40s\" without "

@@ -152,6 +152,9 @@ test_expect_success 'a file that is no layout' '
 	echo "{\"tpp\": 2}" >bad.json &&
 	expect_error 3 "bad.json: \$: unknown key \"tpp\" (did you mean \"tp\"?)" \
 		estimate --gpus 8 --seq 8K --layout bad.json &&
+	echo "{\"schema\": \"seqplan.estimate/9\", \"layout\": {\"tp\": 2}}" >other.json &&
+	expect_error 3 "other.json: \$.schema: expected \"seqplan.estimate/1\", found \"seqplan.estimate/9\"" \
+		estimate --gpus 8 --seq 8K --layout other.json &&
 	expect_error 3 "no-such.json" estimate --gpus 8 --seq 8K --layout no-such.json
 '
 
