@@ -49,8 +49,9 @@ bool defaults_cluster(const struct request *request, struct question *question, 
     }
     if (run->nodes > 1 && question->hardware.network.is_inside_node) {
         return sp_fail_rule(err, "needs_network",
-                            "%lld gpus are %lld nodes, and %s has only links inside its node: add --network NAME",
-                            (long long)run->gpus, (long long)run->nodes, question->hardware.name);
+                            "%lld gpus are %lld nodes, and %s has only links inside its node: add --network NAME%s",
+                            (long long)run->gpus, (long long)run->nodes, question->hardware.name,
+                            question->hardware.network.is_ideal ? ", not ideal, which takes its rate from one" : "");
     }
     if (is_spread && question->hardware.node.nics.value < 1) {
         return sp_fail_rule(err, "needs_network",

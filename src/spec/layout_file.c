@@ -194,8 +194,11 @@ static void take_layout(const struct layout_file *file, const struct request *gi
     take_count(&merged->ep, file->ep);
     take_count(&merged->etp, file->etp);
     take_count(&merged->micro_batch, file->micro_batch);
-    take_choice(&merged->method, file->method);
-    if (!(given->vpp.is_given && file->schedule == SCHEDULE_INTERLEAVED)) { /* it follows from vpp */
+    if (!(given->sp.is_given && file->method == METHOD_NONE)) { /* it follows from sp 1 */
+        take_choice(&merged->method, file->method);
+    }
+    bool follows_vpp = file->schedule == SCHEDULE_INTERLEAVED || file->schedule == SCHEDULE_1F1B;
+    if (!(given->vpp.is_given && follows_vpp)) {
         take_choice(&merged->schedule, file->schedule);
     }
     take_choice(&merged->precision, file->precision);

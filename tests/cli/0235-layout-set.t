@@ -190,7 +190,11 @@ test_expect_success 'what followed from a default follows anew when its origin c
 	answer direct.json $one --sp 8 --zero 3 --framework torch --set run.gradient_dtype=bf16 &&
 	same layout.kernels && same peak_bytes && same step_time_s &&
 	answer saved.json $one --pp 2 --vpp 2 --sp 4 && answer read.json --layout saved.json --vpp 1 &&
-	test "$(json_get read.json layout.schedule)" = 1f1b
+	test "$(json_get read.json layout.schedule)" = 1f1b &&
+	answer saved.json $one --pp 2 --sp 4 && answer read.json --layout saved.json --vpp 2 &&
+	test "$(json_get read.json layout.schedule)" = interleaved &&
+	answer saved.json $one && answer read.json --layout saved.json --sp 2 &&
+	test "$(json_get read.json layout.sp_method)" = zigzag
 '
 
 test_expect_success 'links inside a node are a network of their own file' '
