@@ -1,6 +1,8 @@
 /* What a framework can do: its methods, sharding, offloading, and what it combines with what. */
 #include "spec/spec_internal.h"
 
+#include <string.h>
+
 static bool check_pair(const struct question *question, struct sp_error *err)
 {
     const struct layout_spec *layout = &question->layout;
@@ -33,48 +35,60 @@ static bool check_offload(const struct question *question, struct sp_error *err)
         layout->zero);
 }
 
+bool framework_has_schedule(const struct framework_spec *framework, enum schedule_id schedule)
+{
+    const char *name = schedule_names[schedule];
+    size_t length = strlen(name);
+    for (const char *at = framework->schedules; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',' ? 1 : 0;
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Libraries of attention alone price tp and pp as Megatron's. */
-static void warn_composition(struct question *question)
+static const char *composition_refusal(const struct question *question)
 {
     const struct layout_spec *layout = &question->layout;
-    static const bool has_tp_and_pp[N_FRAMEWORKS] = {
-        [FRAMEWORK_MEGATRON] = true, [FRAMEWORK_TORCH] = true, [FRAMEWORK_IDEAL] = true};
-    if (has_tp_and_pp[layout->framework] || (layout->tp == 1 && layout->pp == 1)) {
-        return;
+    if (question->software.framework.combines_tp_and_pp || (layout->tp == 1 && layout->pp == 1)) {
+        return NULL;
     }
-    sp_texts_add(&question->warnings,
-                 "%s does not combine its sequence parallelism with tp %lld and pp %lld: priced as if it did, as in "
-                 "Megatron",
-                 framework_names[layout->framework], (long long)layout->tp, (long long)layout->pp);
+    return sp_format(question->arena, "%s does not combine its sequence parallelism with tp %lld and pp %lld",
+                     framework_names[layout->framework], (long long)layout->tp, (long long)layout->pp);
 }
 
 /* Where parameters or gradients are sharded and a pipeline runs several micro-batches over them. */
-static void warn_sharded_pipeline(struct question *question)
+static const char *sharded_pipeline_refusal(const struct question *question)
 {
     const struct layout_spec *layout = &question->layout;
-    if (layout->pp == 1 || layout->zero < 2) {
-        return;
+    if (layout->pp == 1 || layout->zero < 2 || question->software.framework.shards_in_pipelines) {
+        return NULL;
     }
-    switch (layout->framework) {
-    case FRAMEWORK_DEEPSPEED:
-    case FRAMEWORK_ALST:
-    case FRAMEWORK_RING_FLASH_ATTN:
-        sp_texts_add(
-            &question->warnings,
-            "DeepSpeed's pipeline runs with zero 0 or 1, not with zero %d: priced as if it did; use --zero 1 or "
-            "--pp 1",
-            layout->zero);
-        break;
-    case FRAMEWORK_MEGATRON:
-        sp_texts_add(&question->warnings,
-                     "zero %d is Megatron-FSDP, which is not made for a pipeline of %lld stages: priced as if it were; "
-                     "use --zero 1 or --pp 1",
-                     layout->zero, (long long)layout->pp);
-        break;
-    case FRAMEWORK_TORCH:
-    case FRAMEWORK_IDEAL:
-    case N_FRAMEWORKS:
-        break;
+    if (layout->framework == FRAMEWORK_MEGATRON) {
+        return sp_format(question->arena, "zero %d is Megatron-FSDP, which is not made for a pipeline of %lld stages",
+                         layout->zero, (long long)layout->pp);
+    }
+    return sp_format(question->arena, "DeepSpeed's pipeline runs with zero 0 or 1, not with zero %d", layout->zero);
+}
+
+const char *framework_refusal(const struct question *question)
+{
+    const char *composition = composition_refusal(question);
+    return composition != NULL ? composition : sharded_pipeline_refusal(question);
+}
+
+static void warn_refusals(struct question *question)
+{
+    const char *composition = composition_refusal(question);
+    const char *sharding = sharded_pipeline_refusal(question);
+    if (composition != NULL) {
+        sp_texts_add(&question->warnings, "%s: priced as if it did, as in Megatron", composition);
+    }
+    if (sharding != NULL) {
+        sp_texts_add(&question->warnings, "%s: priced as if it %s; use --zero 1 or --pp 1", sharding,
+                     question->layout.framework == FRAMEWORK_MEGATRON ? "were" : "did");
     }
 }
 
@@ -82,7 +96,6 @@ bool rules_software(struct question *question, struct sp_error *err)
 {
     bool is_legal = check_pair(question, err);
     is_legal = check_offload(question, err) && is_legal;
-    warn_composition(question);
-    warn_sharded_pipeline(question);
+    warn_refusals(question);
     return is_legal;
 }

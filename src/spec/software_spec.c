@@ -38,6 +38,8 @@
         FLAG(framework_spec, gathers_once_under_pp, "ZeRO 3 with pp: weights stay whole, gradients scattered once"),   \
         FLAG(framework_spec, selective_keeps_products, "selective recomputation keeps every second product"),          \
         FLAG(framework_spec, pads_vocabulary, "vocabulary rounded up to a multiple of 128 x tp"),                      \
+        FLAG(framework_spec, combines_tp_and_pp, "its sequence parallelism runs beside tp and pp"),                    \
+        FLAG(framework_spec, shards_in_pipelines, "ZeRO 2 and 3 run beside pipeline stages"),                          \
         FIGURE(framework_spec, step_host_forward, SP_SECONDS, 0, 1, "host time of one step of a ring, forward"),       \
         FIGURE(framework_spec, step_host_backward, SP_SECONDS, 0, 1, "host time of one step of a ring, backward"),     \
         FIGURE(framework_spec, offload_overhead, SP_SECONDS, 0, 1000,                                                  \
@@ -55,6 +57,7 @@ static const struct sp_field framework_file_fields[] = {
     CHOICE(framework_spec, kernels, kernels_names, "element-wise kernels unless --kernels says otherwise"),
     TEXT(framework_spec, plain_loss, "name in frameworks/losses of run.loss plain"),
     TEXT(framework_spec, fused_loss, "name in frameworks/losses of run.loss fused"),
+    TEXT(framework_spec, schedules, "pipeline schedules that it has, by their names of --schedule"),
     FRAMEWORK_SETTABLE,
     {.key = NULL},
 };

@@ -291,6 +291,9 @@ struct framework_spec {
     bool refuses_few_micro_batches; /* fewer micro-batches than stages is an error, not a bubble */
     bool repeats_kv_over_tp;        /* fewer kv heads than tp: repeated (else refused unless run.expand_kv) */
     bool pads_vocabulary;           /* rows of embedding and output layer rounded up to 128 x tp */
+    bool combines_tp_and_pp;        /* its sequence parallelism runs beside tp and pp */
+    bool shards_in_pipelines;       /* ZeRO 2 and 3 run beside pipeline stages */
+    const char *schedules;          /* that it has: "1f1b,interleaved" */
     const char *plain_loss; /* name in frameworks/losses of its plain cross entropy, e.g. "plain", "plain-megatron" */
     const char *fused_loss;
     struct sp_figure step_host_forward; /* host time of one ring step, forward: the floor for short shards */
@@ -510,6 +513,16 @@ extern const struct sp_field run_fields[];
 /* The rules that do not depend on the attention method: degrees, layers, sequence, heads over tp, batch, features not
  * built yet. Every broken rule is added with sp_fail_rule(); warnings go to the question. True when all hold. */
 bool layout_check(struct question *question, struct sp_error *err);
+
+/* The framework's own: what estimate prices with a warning, plan leaves out and launch refuses. NULL when the framework
+ * runs the layout, else why it does not. Copies into the question's arena. */
+const char *framework_refusal(const struct question *question);
+bool framework_has_schedule(const struct framework_spec *framework, enum schedule_id schedule);
+
+/* The question of another layout on the same inputs: a copy of `base` with its layout replaced, and what it assumes and
+ * warns of anew. `request` says what was given (only whether is read). */
+void question_with_layout(const struct question *base, const struct request *request, const struct layout_spec *layout,
+                          struct question *question);
 
 /* Legal (method, framework) pairs: the contract's table, complete; building a pair is method/traits.c. */
 bool pair_is_legal(enum method_id method, enum framework_id framework);

@@ -1,0 +1,106 @@
+/* search: which layout. The space of layouts of a question, an exact search of it, the Pareto front, why the rest was
+ * dropped, how far the answer depends on the machine (docs/search.md).
+ *
+ * A layout's figures here are those of step_estimate(), bit for bit. The same space gives the same plan with any number
+ * of threads.
+ */
+#ifndef SEQPLAN_SEARCH_H
+#define SEQPLAN_SEARCH_H
+
+#include "step/step.h"
+
+/* ---- the space (space.c) ---------------------------------------------------------------------------------------- */
+
+struct plan_counts { /* values of a degree; n 0: every legal one */
+    int n;
+    const int64_t *values;
+};
+struct plan_recompute {
+    enum recompute_kind kind;
+    int64_t layers; /* RECOMPUTE_BLOCK */
+};
+/* Offload as a set: 1 activations, 2 optimizer, 4 parameters. */
+enum plan_offload { PLAN_OFFLOAD_ACTIVATIONS = 1, PLAN_OFFLOAD_OPTIMIZER = 2, PLAN_OFFLOAD_PARAMETERS = 4 };
+enum { N_PLAN_OFFLOADS = 8, N_ZERO_STAGES = 4 };
+
+/* What the user restricts. Sets of small enums are bits: 0 takes what goes without saying. */
+struct plan_axes {
+    struct plan_counts tp, sp, sp_ulysses, sp_inner, pp, vpp, dp, ep, etp, micro_batch;
+    unsigned methods;    /* bit of enum method_id; 0: all */
+    unsigned frameworks; /* bit of enum framework_id; 0: all that are real: not ideal */
+    unsigned schedules;  /* bit of enum schedule_id; 0: those that the framework has */
+    unsigned zeros;      /* bit of the stage; 0: all */
+    unsigned offloads;   /* bit of the set of enum plan_offload: bit 0 none, bit 3 activations and optimizer; 0: all */
+    int n_recomputes;    /* 0: none, selective, full and every block:N */
+    const struct plan_recompute *recomputes;
+    int n_orders; /* 0: every placement that differs from the others */
+    const enum axis (*orders)[N_AXES];
+};
+
+enum plan_objective { PLAN_THROUGHPUT, PLAN_MEMORY, PLAN_GPUS, PLAN_COST, N_PLAN_OBJECTIVES };
+extern const char *const plan_objective_names[]; /* "throughput", "memory", "gpus", "cost", NULL */
+
+/* What is asked. Constraints of 0 are none. */
+struct plan_question {
+    struct request request; /* model, hardware, length, precision ...: everything but the axes */
+    struct plan_axes axes;
+    enum plan_objective objective;
+    int n_top;               /* plans beside those of the front */
+    double max_memory_bytes; /* of peak_bytes */
+    double headroom_bytes;   /* to be left of the capacity */
+    double headroom_frac;    /* the same as a share of it */
+    double min_mfu_frac;
+    double deadline_s; /* of a run of request.tokens */
+    int64_t max_gpus;  /* objectives gpus and cost try cluster sizes up to this; 0: up to that of the request */
+    bool keeps_misses; /* memory is no constraint: the smallest peak of the space, for the nearest miss */
+    int n_threads;     /* 0: as OpenMP has it */
+    void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL; from one thread */
+    void *user;
+};
+void plan_question_init(struct plan_question *question, struct sp_arena *arena);
+
+/* ---- the answer ------------------------------------------------------------------------------------------------- */
+
+struct plan_layout { /* a layout with its two figures */
+    struct layout_spec layout;
+    int64_t gpus;
+    double step_time_s, peak_bytes;
+    double objective; /* what it is ranked by, less is better: seconds, bytes, GPUs, cost of a token */
+    uint64_t index;   /* in the order of the space: the earlier of two equals wins */
+    bool is_on_front; /* nothing that fits is as fast in less memory, or faster in as little */
+};
+
+/* Reasons: names of rules ("batch_divides"), "not_in_framework", "memory", "host_memory", "max_memory", "headroom",
+ * "min_mfu", "deadline", and "bound": a bound showed that it is neither on the front nor among the plans. */
+struct plan_rejection {
+    const char *reason;
+    int64_t count;
+    const char *example; /* the text of the rule, or the layout and its figures */
+};
+enum { MAX_REJECTIONS = 64 };
+
+struct plan {
+    int64_t considered, evaluated; /* considered = evaluated + the sum of rejections */
+    int n_rejections;              /* by count, the largest first */
+    struct plan_rejection rejections[MAX_REJECTIONS];
+    int n_layouts; /* ranked: the best of each of the n_top best families (framework, method, degrees), and the front */
+    const struct plan_layout *layouts;
+    int n_kept; /* ranked: the best of each of more families, for sensitivity; the first ones are among the layouts */
+    const struct plan_layout *kept;
+    bool has_nearest_miss; /* when nothing fits: the layout with the smallest peak that keeps the rules */
+    struct plan_layout nearest_miss;
+    int64_t global_batch; /* of every layout */
+    bool is_batch_assumed;
+    double elapsed_s;
+};
+
+/* Searches. Errors are those of the inputs (SP_ERROR_USAGE, SP_ERROR_INPUT); a space in which nothing fits is none. */
+bool plan_search(const struct plan_question *question, struct sp_arena *arena, struct plan *plan,
+                 struct sp_error *err) SP_MUST_CHECK;
+
+/* The question of one of its layouts, as step_check() leaves it, with warnings and what it assumes, and its estimate with
+ * the remarks. The estimate's step time and peak are the plan's, bit for bit. */
+bool plan_answer(const struct plan_question *question, const struct plan_layout *layout, struct sp_arena *arena,
+                 struct question *resolved, struct estimate *estimate, struct sp_error *err) SP_MUST_CHECK;
+
+#endif
