@@ -25,6 +25,17 @@ static int close_arena(void **state)
 static const unsigned char all_alike[61] = {0};
 static const unsigned char by_turns[61] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1}; /* the second kind: five layers */
 
+/* A framework with what its file says of combinations. */
+static void use_framework(struct question *question, enum framework_id framework)
+{
+    static const bool combines[N_FRAMEWORKS] = {
+        [FRAMEWORK_MEGATRON] = true, [FRAMEWORK_TORCH] = true, [FRAMEWORK_IDEAL] = true};
+    question->layout.framework = framework;
+    question->software.framework.combines_tp_and_pp = combines[framework];
+    question->software.framework.shards_in_pipelines = combines[framework] && framework != FRAMEWORK_MEGATRON;
+}
+
+
 /* 61 layers, 40 query and 8 key-value heads of 96, 96 GPUs as tp 4 x sp 6 x pp 1 x dp 4, zig-zag: all rules hold. */
 static void describe_question(struct question *question)
 {
@@ -44,6 +55,7 @@ static void describe_question(struct question *question)
     question->hardware.node.nvlink_domain.value = 8;
     question->hardware.intra.medium = "nvlink";
     question->software.framework.repeats_kv_over_tp = true;
+    question->software.framework.combines_tp_and_pp = true;
     question->run = (struct run_spec){.gpus = 96, .nodes = 12, .seq = 98304, .global_batch = 12};
     question->layout = (struct layout_spec){.tp = 4,
                                             .sp = 6,
@@ -168,7 +180,7 @@ static void several_broken_rules_are_joined(void **state)
     describe_question(&question);
     question.run.seq = 98305;
     question.run.global_batch = 13;
-    question.layout.framework = FRAMEWORK_DEEPSPEED;
+    use_framework(&question, FRAMEWORK_DEEPSPEED);
     struct sp_error err = {0};
     assert_false(layout_check(&question, &err));
     assert_string_equal(err.rule, "pair");
@@ -233,7 +245,7 @@ static void layers_divide_by_chunks(void **state)
     expect_broken(&question, "layers_over_pp",
                   "80 layers do not divide by pp 16 x vpp 2 = 32 (megatron has trained 64 of them without a word): "
                   "--pp-layers auto would use 5 x 16 a rank; vpp that divides: 1, 5");
-    question.layout.framework = FRAMEWORK_IDEAL;
+    use_framework(&question, FRAMEWORK_IDEAL);
     question.model.n_layers = 84;
     expect_broken(&question, "layers_over_pp",
                   "84 layers do not divide by pp 16 x vpp 2 = 32: --pp-layers auto would use 5 x 6, 6 x 4, 5 x 6 a "
@@ -333,7 +345,7 @@ static void few_key_value_heads_are_repeated_by_some(void **state)
     describe_question(&question);
     question.model.n_kv_heads = 2;
     question.software.framework.repeats_kv_over_tp = false;
-    question.layout.framework = FRAMEWORK_TORCH;
+    use_framework(&question, FRAMEWORK_TORCH);
     expect_broken(&question, "kv_heads_over_tp",
                   "tp 4: 2 key-value heads are fewer, and torch does not repeat them; use tp 2 or less, or --set "
                   "run.expand_kv=true");
@@ -360,7 +372,7 @@ static void strictest_sequence_rule_is_named(void **state)
     expect_broken(&question, "sequence_divides",
                   "sequence 100001 does not divide by 12 (zigzag: 2 x sp 6); nearest lengths: 99996, 100008");
     question.layout.method = METHOD_RING;
-    question.layout.framework = FRAMEWORK_RING_FLASH_ATTN;
+    use_framework(&question, FRAMEWORK_RING_FLASH_ATTN);
     question.layout.tp = 1;
     question.layout.dp = 16;
     question.run.global_batch = 16;
@@ -386,7 +398,7 @@ static void two_chunks_a_rank_are_the_implementation_s_rule(void **state)
             struct question question;
             describe_question(&question);
             question.layout.method = cut[i].method;
-            question.layout.framework = (enum framework_id)framework;
+            use_framework(&question, (enum framework_id)framework);
             question.layout.sp_ulysses = cut[i].method == METHOD_ULYSSES ? 6 : 1;
             question.layout.has_tp_sp = false;
             question.run.seq = 98310;
@@ -504,12 +516,12 @@ static void documents_fit_the_sequence_and_its_chunks(void **state)
     question.run.document_tokens = 4099;
     question.layout.method = METHOD_ULYSSES;
     question.layout.sp_ulysses = 6;
-    question.layout.framework = FRAMEWORK_IDEAL;
+    use_framework(&question, FRAMEWORK_IDEAL);
     expect_legal(&question);
     assert_int_equal(question.warnings.count, 0);
     describe_question(&question);
     question.run.document_tokens = 4104;
-    question.layout.framework = FRAMEWORK_TORCH;
+    use_framework(&question, FRAMEWORK_TORCH);
     expect_legal(&question);
     expect_warning(&question,
                    "torch: context_parallel attends across documents (its mask is causal only): priced as if "
@@ -552,7 +564,7 @@ static void sinks_need_an_all_to_all(void **state)
     expect_legal(&question);
     question.layout.method = METHOD_ZIGZAG;
     question.layout.sp_ulysses = 1;
-    question.layout.framework = FRAMEWORK_IDEAL;
+    use_framework(&question, FRAMEWORK_IDEAL);
     expect_legal(&question);
 }
 
@@ -792,7 +804,7 @@ static void method_and_framework_are_a_pair(void **state)
     struct question question;
     describe_question(&question);
     question.layout.method = METHOD_USP;
-    question.layout.framework = FRAMEWORK_DEEPSPEED;
+    use_framework(&question, FRAMEWORK_DEEPSPEED);
     expect_broken(&question, "pair",
                   "usp is not in deepspeed; frameworks of usp: megatron (home), ring-flash-attn, ideal");
 }
@@ -825,7 +837,7 @@ static void methods_without_a_split_keep_sp_1(void **state)
     expect_broken(&question, "method_splits",
                   "sp 6: none does not split the sequence; use sp 1, or zigzag, ulysses, allgather, ring");
     question.layout.method = METHOD_NAIVE;
-    question.layout.framework = FRAMEWORK_IDEAL;
+    use_framework(&question, FRAMEWORK_IDEAL);
     expect_broken(&question, "method_splits",
                   "sp 6: naive does not split the sequence; use sp 1, or zigzag, ulysses, allgather, ring");
     describe_question(&question);
@@ -853,7 +865,7 @@ static void parts_of_sp_belong_to_their_methods(void **state)
     question.layout.sp_inner = 3;
     expect_broken(&question, "sp_inner", "sp-inner 3 with zigzag and sp 6: expected 1 (double-ring chooses it)");
     question.layout.method = METHOD_DOUBLE_RING;
-    question.layout.framework = FRAMEWORK_IDEAL;
+    use_framework(&question, FRAMEWORK_IDEAL);
     expect_legal(&question);
     question.layout.sp_inner = 5;
     expect_broken(&question, "sp_inner", "sp-inner 5 with double-ring and sp 6: expected 1, 2, 3, 6");
@@ -864,7 +876,7 @@ static void frameworks_without_tp_and_pp_are_warned(void **state)
     (void)state;
     struct question question;
     describe_question(&question);
-    question.layout.framework = FRAMEWORK_RING_FLASH_ATTN;
+    use_framework(&question, FRAMEWORK_RING_FLASH_ATTN);
     expect_legal(&question);
     expect_warning(&question,
                    "ring-flash-attn does not combine its sequence parallelism with tp 4 and pp 1: priced as if "
@@ -904,7 +916,7 @@ static void sharded_gradients_in_a_pipeline_are_warned(void **state)
         describe_question(&question);
         use_stages(&question, 6);
         question.model.n_layers = 60;
-        question.layout.framework = (enum framework_id)framework;
+        use_framework(&question, (enum framework_id)framework);
         question.layout.zero = 3;
         struct sp_error err = {0};
         (void)layout_check(&question, &err); /* zig-zag is not in all of them */
