@@ -158,6 +158,19 @@ static int kind_index(struct model_spec *model, const struct layer_kind *kind)
     return model->n_kinds - 1;
 }
 
+static void sum_kinds(struct sp_arena *arena, struct model_spec *model)
+{
+    size_t n_layers = (size_t)model->n_layers;
+    struct layer_prefix *prefixes = sp_arena_array(arena, n_layers + 1, sizeof(*prefixes));
+    for (size_t layer = 0; layer < n_layers; layer++) {
+        int kind = model->kind_of_layer[layer];
+        prefixes[layer + 1] = prefixes[layer];
+        prefixes[layer + 1].counts[kind]++;
+        prefixes[layer + 1].lasts[kind] = (int32_t)layer + 1;
+    }
+    model->prefixes = prefixes;
+}
+
 bool model_read_layers(const struct config_reader *reader, struct model_spec *model)
 {
     size_t n_layers = (size_t)model->n_layers;
@@ -173,5 +186,6 @@ bool model_read_layers(const struct config_reader *reader, struct model_spec *mo
         kinds[layer] = (unsigned char)kind_index(model, &kind);
     }
     model->kind_of_layer = kinds;
+    sum_kinds(reader->arena, model);
     return true;
 }

@@ -17,6 +17,11 @@ struct layer_kind {
     bool is_moe;    /* routed experts instead of the dense MLP */
 };
 enum { MAX_LAYER_KINDS = 4 };
+/* Of the first layers of a model: how many are of each kind, and which (from 1) is the last of it, 0 none. */
+struct layer_prefix {
+    int32_t counts[MAX_LAYER_KINDS];
+    int32_t lasts[MAX_LAYER_KINDS];
+};
 
 /* A decoder: attention with n_heads query and n_kv_heads key-value heads, and a gated MLP (three matrices) of width ffn,
  * a plain one, or routed experts. Layers may differ in their window and in having experts. */
@@ -59,7 +64,8 @@ struct model_spec {
 
     int n_kinds;
     struct layer_kind kinds[MAX_LAYER_KINDS];
-    const unsigned char *kind_of_layer; /* n_layers indexes into kinds */
+    const unsigned char *kind_of_layer;  /* n_layers indexes into kinds */
+    const struct layer_prefix *prefixes; /* n_layers + 1: the first i layers */
 };
 
 /* Parameter counts, matrix by matrix (docs/model.md, eq. 1-6). */

@@ -32,7 +32,9 @@ static double without_rounding(double value)
 void list_communications(const struct step_shape *shape, struct estimate *estimate)
 {
     bool is_one_layer = shape->question->run.is_attention_only;
-    double layers = is_one_layer ? 1 : (double)stage_layers(shape, estimate->slowest_stage);
+    double layers = is_one_layer ? 1
+                                 : (double)layout_stage_layers(&shape->question->layout, &shape->question->model,
+                                                               estimate->slowest_stage);
     double m = (double)estimate->micro_batches;
     for (int i = 0; i < estimate->n_operators; i++) {
         const struct operator_row *of = &estimate->operators[i];

@@ -144,14 +144,15 @@ static void price_head(const struct step_shape *shape, struct end_operators *end
     add_sharded_table(shape, list, true);
 }
 
-static int64_t heaviest_stage(const struct step_shape *shape)
+/* What the stage with most parameters trains. */
+static struct parameters most_trained(const struct step_shape *shape)
 {
-    int64_t heaviest = 0;
-    for (int64_t stage = 1; stage < shape->question->layout.pp; stage++) {
-        double parameters = parameters_sum(rank_stage_trained(shape, stage));
-        heaviest = parameters > parameters_sum(rank_stage_trained(shape, heaviest)) ? stage : heaviest;
+    struct parameters most = rank_stage_trained(shape, &shape->classes[0]);
+    for (int i = 1; i < shape->n_classes; i++) {
+        struct parameters trained = rank_stage_trained(shape, &shape->classes[i]);
+        most = parameters_sum(trained) > parameters_sum(most) ? trained : most;
     }
-    return heaviest;
+    return most;
 }
 
 /* Gradients over the ranks that hold the same: all-reduced (ZeRO 0) or scattered, and the updated parameters gathered.
@@ -189,12 +190,13 @@ static void add_optimizer_row(const struct step_shape *shape, struct operator_li
     operator_add(list, &row);
 }
 
-static void price_optimizer(const struct step_shape *shape, struct operator_list *list)
+void price_optimizer(const struct step_shape *shape, struct operator_list *list)
 {
+    operator_list_begin(list, NULL);
     const struct run_spec *run = &shape->question->run;
     const struct layout_spec *layout = &shape->question->layout;
     const struct framework_spec *framework = &shape->question->software.framework;
-    struct parameters trained = rank_stage_trained(shape, heaviest_stage(shape));
+    struct parameters trained = most_trained(shape);
     double all = parameters_sum(trained);
     double owned = sharded(shape, trained, layout->zero >= 1);
     double moment = (double)dtype_bytes(run->moment_dtype);
@@ -222,18 +224,20 @@ static void price_optimizer(const struct step_shape *shape, struct operator_list
                                 .count = 1,
                                 .time_s = framework->host_tail.value};
     operator_add(list, &tail);
+    operator_list_pass(list, STEP_OPTIMIZER, false);
 }
 
 void price_ends(const struct step_shape *shape, struct end_operators *ends)
 {
-    ends->embedding_forward.n = ends->embedding_backward.n = 0;
-    ends->head_forward.n = ends->head_backward.n = ends->optimizer.n = 0;
+    struct operator_list *const lists[] = {&ends->embedding_forward, &ends->embedding_backward, &ends->head_forward,
+                                           &ends->head_backward};
+    for (size_t i = 0; i < SP_COUNT_OF(lists); i++) {
+        operator_list_begin(lists[i], NULL);
+    }
     price_embedding(shape, ends);
     price_head(shape, ends);
-    price_optimizer(shape, &ends->optimizer);
     operator_list_pass(&ends->embedding_forward, STEP_FORWARD, false);
     operator_list_pass(&ends->embedding_backward, STEP_BACKWARD, false);
     operator_list_pass(&ends->head_forward, STEP_FORWARD, false);
     operator_list_pass(&ends->head_backward, STEP_BACKWARD, false);
-    operator_list_pass(&ends->optimizer, STEP_OPTIMIZER, false);
 }

@@ -25,13 +25,8 @@ static double model_pairs(const struct step_shape *shape, int kind)
 
 static double kind_layers(const struct step_shape *shape, int kind)
 {
-    double layers = 0;
-    for (int64_t stage = 0; stage < shape->question->layout.pp; stage++) {
-        double counts[MAX_LAYER_KINDS];
-        stage_kinds(shape, stage, stage_layers(shape, stage), counts);
-        layers += counts[kind];
-    }
-    return layers;
+    const struct model_spec *model = &shape->question->model;
+    return model->n_kinds == 1 ? (double)model->n_layers : (double)model->prefixes[model->n_layers].counts[kind];
 }
 
 /* Forward attention FLOPs of one sequence and layer (eq. 80): 2 (d + dv) per pair and head. */
@@ -58,15 +53,16 @@ static double recomputed_flop(const struct step_shape *shape)
     struct model_size size = model_size(&question->model);
     bool is_selective = question->layout.recompute == RECOMPUTE_SELECTIVE;
     double flop = 0;
-    for (int64_t stage = 0; stage < question->layout.pp; stage++) {
+    for (int i = 0; i < shape->n_classes; i++) {
+        const struct stage_class *stage = &shape->classes[i];
         double counts[MAX_LAYER_KINDS];
-        stage_kinds(shape, stage, is_selective ? stage_layers(shape, stage) : stage_recomputed_layers(shape, stage),
-                    counts);
+        class_kinds(shape, stage, is_selective ? stage->layers : class_recomputed_layers(shape, stage), counts);
         for (int k = 0; k < shape->n_kinds; k++) {
             double matrices = 2 * size.active_layer[k] * (double)question->run.seq;
             double matrix_share = !is_selective ? 1 : keeps_products(shape) ? dropped_products_share(shape, k) : 0;
             double attention_share = keeps_products(shape) ? 0 : 1;
-            flop += counts[k] * (matrix_share * matrices + attention_share * layer_attention_flop(shape, k));
+            flop += (double)stage->count * counts[k] *
+                    (matrix_share * matrices + attention_share * layer_attention_flop(shape, k));
         }
     }
     return flop;
@@ -192,21 +188,25 @@ void step_estimate(const struct question *question, struct estimate *estimate)
 {
     memset(estimate, 0, sizeof *estimate);
     struct step_shape shape;
-    struct layer_operators layers[MAX_LAYER_KINDS];
-    struct end_operators ends;
+    struct step_lists lists;
+    struct stage_class classes[MAX_STAGE_CLASSES];
     step_shape_init(&shape, question);
+    shape.n_classes = stage_classes(question, classes);
+    shape.classes = classes;
     assert(shape.micro_batches >= 1);
     for (int k = 0; k < shape.n_kinds; k++) {
-        price_layer(&shape, k, &layers[k]);
+        price_layer_base(&shape, k, &lists.layers[k]);
+        price_layer_rest(&shape, k, &lists.layers[k]);
     }
     price_memory(&shape, estimate);
     if (question->run.is_attention_only) {
-        price_attention_only(&layers[0], estimate);
+        price_attention_only(&lists.layers[0], estimate);
         list_communications(&shape, estimate);
         rate_attention_only(&shape, estimate);
     } else {
-        price_ends(&shape, &ends);
-        price_step(&shape, layers, &ends, estimate);
+        price_ends(&shape, &lists.ends);
+        price_optimizer(&shape, &lists.optimizer);
+        price_step(&shape, &lists, estimate);
         list_communications(&shape, estimate);
         rate(&shape, estimate);
         extend_to_run(&shape, estimate);

@@ -145,7 +145,7 @@ static void add_elementwise(const struct step_shape *shape, const struct kind_sh
                                    .count = count,
                                    .time_s = shape->gpu->kernel_latency.value};
     operator_add(list, &latency);
-    list->kernels += count;
+    list->sum.kernels += count;
 }
 
 /* Short shards: the host cannot launch the kernels and merges of a ring step as fast as the GPU runs them. */
@@ -227,7 +227,7 @@ static void add_attention(const struct step_shape *shape, const struct kind_shap
     for (size_t i = 0; i < SP_COUNT_OF(rows); i++) {
         operator_add(list, &rows[i]);
     }
-    list->kernels += cost.kernels;
+    list->sum.kernels += cost.kernels;
     add_exchange_rows(kind, list, &cost);
 }
 
@@ -246,12 +246,13 @@ static double attention_input_bytes(const struct step_shape *shape)
 static void add_tp_collective(const struct step_shape *shape, struct operator_list *list,
                               const struct collective_call *call)
 {
-    struct operator_row *row = operator_collective(shape, list, call);
+    struct operator_row row = collective_row(shape, call);
     double hidden = shape->question->software.framework.tp_overlap.value;
-    if (row != NULL && hidden > 0) {
-        row->time_s *= 1 - hidden;
-        row->formula = "collective over the group, less framework.tp_overlap of it (eq. 30-35, 53)";
+    if (hidden > 0) {
+        row.time_s *= 1 - hidden;
+        row.formula = "collective over the group, less framework.tp_overlap of it (eq. 30-35, 53)";
     }
+    operator_add(list, &row);
 }
 
 /* Megatron's tensor parallelism (eq. 53): with sequence parallelism each block gathers its input and scatters its output;
@@ -292,9 +293,6 @@ static void add_tensor_parallel(const struct step_shape *shape, const struct kin
  * the SMs that it holds (eq. 55). `beside_s` is what is left of that compute. */
 static void hide_beside(const struct step_shape *shape, struct operator_row *row, double *beside_s)
 {
-    if (row == NULL) {
-        return;
-    }
     const struct sp_figure *sms = row->tier == TIER_NVLINK || row->tier == TIER_PCIE
                                       ? &shape->gpu->communication_sms
                                       : &shape->gpu->network_communication_sms;
@@ -325,9 +323,13 @@ static void add_sharded_weights(const struct step_shape *shape, int kind, struct
         {scatter, AXIS_DP, &shape->shard_group, COLLECTIVE_REDUCE_SCATTER, scattered * trained.dense, times},
         {scatter, AXIS_DP, &shape->expert_shard_group, COLLECTIVE_REDUCE_SCATTER, scattered * trained.expert, times},
     };
-    double beside_s = operator_list_time(list);
+    double beside_s = list->sum.time_s;
     for (size_t i = 0; i < SP_COUNT_OF(calls); i++) {
-        hide_beside(shape, operator_collective(shape, list, &calls[i]), &beside_s);
+        struct operator_row row = collective_row(shape, &calls[i]);
+        if (row.count > 0 && calls[i].bytes > 0) {
+            hide_beside(shape, &row, &beside_s);
+            operator_add(list, &row);
+        }
     }
 }
 
@@ -377,13 +379,13 @@ static double repeated_share(const struct step_shape *shape, int kind, const str
     return row->item == TIME_GEMM ? dropped_products_share(shape, kind) : 0;
 }
 
-static void copy_repeated(const struct step_shape *shape, int kind, const struct operator_list *forward,
-                          struct operator_list *list)
+/* From row `first` of forward on. */
+static void copy_repeated(const struct step_shape *shape, int kind, struct layer_operators *layer, int first)
 {
-    for (int i = 0; i < forward->n; i++) {
-        struct operator_row row = forward->rows[i];
+    for (int i = first; shape->question->layout.recompute != RECOMPUTE_NONE && i < layer->forward.n; i++) {
+        struct operator_row row = layer->forward.rows[i];
         row.count *= repeated_share(shape, kind, &row);
-        operator_add(list, &row);
+        operator_add(&layer->reforward, &row);
     }
 }
 
@@ -395,37 +397,41 @@ static void add_launches(const struct step_shape *shape, struct operator_list *l
     if (shape->question->layout.framework == FRAMEWORK_IDEAL) {
         return;
     }
-    double launches_s = list->kernels * shape->gpu->launch_latency.value;
+    double launches_s = list->sum.kernels * shape->gpu->launch_latency.value;
     struct operator_row row = {.name = host_launches_name,
                                .formula = "kernels x launch latency - the pass's time (eq. 27a)",
                                .source = shape->gpu->launch_latency.source,
                                .item = TIME_OTHER,
                                .count = 1,
-                               .time_s = fmax(launches_s - operator_list_time(list), 0)};
+                               .time_s = fmax(launches_s - list->sum.time_s, 0)};
     operator_add(list, &row);
 }
 
 static void price_pass(const struct step_shape *shape, int kind, struct operator_list *list, bool is_backward)
 {
-    list->n = 0;
-    list->kernels = 0;
+    operator_list_begin(list, NULL);
     add_projections(shape, &shape->kinds[kind], list, !is_backward);
     add_attention(shape, &shape->kinds[kind], list, is_backward);
     add_elementwise(shape, &shape->kinds[kind], list, !is_backward);
     add_tensor_parallel(shape, &shape->kinds[kind], list, is_backward);
-    add_sharded_weights(shape, kind, list, is_backward);
-    add_launches(shape, list);
 }
 
-void price_layer(const struct step_shape *shape, int kind, struct layer_operators *layer)
+void price_layer_base(const struct step_shape *shape, int kind, struct layer_operators *layer)
 {
-    enum recompute_kind recompute = shape->question->layout.recompute;
     price_pass(shape, kind, &layer->forward, false);
     price_pass(shape, kind, &layer->backward, true);
-    layer->reforward.n = 0;
-    if (recompute != RECOMPUTE_NONE) {
-        copy_repeated(shape, kind, &layer->forward, &layer->reforward);
-    }
+    operator_list_begin(&layer->reforward, NULL);
+    copy_repeated(shape, kind, layer, 0);
+}
+
+void price_layer_rest(const struct step_shape *shape, int kind, struct layer_operators *layer)
+{
+    int first = layer->forward.n;
+    add_sharded_weights(shape, kind, &layer->forward, false);
+    add_launches(shape, &layer->forward);
+    add_sharded_weights(shape, kind, &layer->backward, true);
+    add_launches(shape, &layer->backward);
+    copy_repeated(shape, kind, layer, first);
     add_offload_layer(shape, layer, kind);
     operator_list_pass(&layer->forward, STEP_FORWARD, true);
     operator_list_pass(&layer->backward, STEP_BACKWARD, true);

@@ -15,18 +15,28 @@ double memory_account_total(const struct memory_account *account)
     return total;
 }
 
+void account_any(struct memory_account *account, enum memory_item item, const char *name, const char *formula,
+                 double bytes)
+{
+    account->items[item] += bytes;
+    if (account->rows != NULL) {
+        assert(account->n < MAX_TENSORS);
+        account->rows[account->n++] =
+            (struct tensor_row){.name = name, .formula = formula, .item = item, .bytes = bytes};
+    }
+}
+
 void account_add(struct memory_account *account, enum memory_item item, const char *name, const char *formula,
                  double bytes)
 {
     if (bytes <= 0) {
         return;
     }
-    assert(account->n < MAX_TENSORS);
-    account->rows[account->n++] = (struct tensor_row){.name = name, .formula = formula, .item = item, .bytes = bytes};
-    account->items[item] += bytes;
+    account_any(account, item, name, formula, bytes);
 }
 
-void account_state(const struct step_shape *shape, int64_t stage, double gradient_share, struct memory_account *account)
+void account_state(const struct step_shape *shape, const struct stage_class *stage, double gradient_share,
+                   struct memory_account *account)
 {
     const struct run_spec *run = &shape->question->run;
     const struct layout_spec *layout = &shape->question->layout;

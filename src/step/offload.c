@@ -33,8 +33,8 @@ void add_offload_layer(const struct step_shape *shape, struct layer_operators *l
         struct saved_layer saved = saved_layer_bytes(shape, kind);
         bool keeps_input = layout->recompute == RECOMPUTE_FULL || layout->recompute == RECOMPUTE_BLOCK;
         double bytes = keeps_input || keeps_products(shape) ? saved.checkpoint : saved.total;
-        double backward_s = operator_list_time(&layer->backward) + operator_list_time(&layer->reforward);
-        add_exposed(shape, &layer->forward, "activations to the host", bytes, operator_list_time(&layer->forward));
+        double backward_s = layer->backward.sum.time_s + layer->reforward.sum.time_s;
+        add_exposed(shape, &layer->forward, "activations to the host", bytes, layer->forward.sum.time_s);
         add_exposed(shape, &layer->backward, "activations from the host", bytes, backward_s);
     }
     if (layout->offloads_parameters) {
@@ -69,8 +69,11 @@ double offload_host_bytes(const struct step_shape *shape, double activation_byte
     double moments = 2 * (double)dtype_bytes(question->run.moment_dtype);
     /* the first stage: most micro-batches in flight, and a table */
     double state = moments + (question->run.has_master_weights ? FP32_BYTES : 0) + shape->gradient_size;
-    bytes += layout->offloads_optimizer ? state * sharded(shape, rank_stage_trained(shape, 0), layout->zero >= 1) : 0;
-    bytes +=
-        layout->offloads_parameters ? shape->parameter_size * sharded(shape, rank_stage_parameters(shape, 0), true) : 0;
+    bytes += layout->offloads_optimizer
+                 ? state * sharded(shape, rank_stage_trained(shape, &shape->classes[0]), layout->zero >= 1)
+                 : 0;
+    bytes += layout->offloads_parameters
+                 ? shape->parameter_size * sharded(shape, rank_stage_parameters(shape, &shape->classes[0]), true)
+                 : 0;
     return gpus * bytes;
 }

@@ -4,22 +4,17 @@
 #include <assert.h>
 #include <string.h>
 
-double operator_list_time(const struct operator_list *list)
+void operator_list_begin(struct operator_list *list, const struct operator_sum *before)
 {
-    double time_s = 0;
-    for (int i = 0; i < list->n; i++) {
-        time_s += list->rows[i].count * list->rows[i].time_s;
-    }
-    return time_s;
+    list->n = 0;
+    list->sum = before != NULL ? *before : (struct operator_sum){0};
 }
 
-double operator_list_weight_gradient_time(const struct operator_list *list)
+static void count_row(struct operator_list *list, const struct operator_row *row)
 {
-    double time_s = 0;
-    for (int i = 0; i < list->n; i++) {
-        time_s += list->rows[i].is_weight_gradient ? list->rows[i].count * list->rows[i].time_s : 0;
-    }
-    return time_s;
+    double time_s = row->count * row->time_s;
+    list->sum.time_s += time_s;
+    list->sum.weight_s += row->is_weight_gradient ? time_s : 0;
 }
 
 struct operator_row *operator_add(struct operator_list *list, const struct operator_row *row)
@@ -29,9 +24,10 @@ struct operator_row *operator_add(struct operator_list *list, const struct opera
     }
     assert(list->n < (int)SP_COUNT_OF(list->rows));
     list->rows[list->n] = *row;
+    count_row(list, row);
     bool is_launched_alone = row->item == TIME_GEMM || row->item == TIME_TP_EXPOSED || row->item == TIME_EP_EXPOSED ||
                              row->item == TIME_DP_EXPOSED;
-    list->kernels += is_launched_alone ? row->count : 0;
+    list->sum.kernels += is_launched_alone ? row->count : 0;
     return &list->rows[list->n++];
 }
 
@@ -40,6 +36,7 @@ struct operator_row *operator_accumulate(struct operator_list *list, const struc
     for (int i = 0; i < list->n; i++) {
         struct operator_row *same = &list->rows[i];
         if (strcmp(same->name, row->name) == 0 && same->is_attention_class == row->is_attention_class) {
+            count_row(list, row);
             same->time_s += row->time_s;
             same->flop += row->flop;
             same->hbm_bytes += row->hbm_bytes;
@@ -101,33 +98,37 @@ static enum time_item exposed_item(enum axis axis)
     return TIME_OTHER;
 }
 
-struct operator_row *operator_collective(const struct step_shape *shape, struct operator_list *list,
-                                         const struct collective_call *call)
+struct operator_row collective_row(const struct step_shape *shape, const struct collective_call *call)
 {
     static const char *const operations[N_COLLECTIVES] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all",
                                                           "send-receive"};
     const struct hardware_spec *hardware = &shape->question->hardware;
     const struct group_placement *group = call->group;
     if (group->size <= 1) {
-        return NULL;
+        return (struct operator_row){.count = 0};
     }
     double sent = collective_sent_bytes(call->operation, group->size, call->bytes);
     double time_s = collective_time(hardware, group, call->operation, call->bytes);
-    struct operator_row row = {.name = call->name,
-                               .formula = "collective over the group, charged in full (eq. 30-35)",
-                               .source = group->nodes <= 1 ? hardware->intra.title : hardware->network.title,
-                               .item = exposed_item(call->axis),
-                               .count = call->count,
-                               .time_s = time_s,
-                               /* what a rank sends is read from its memory, what it receives is written */
-                               .hbm_bytes = 2 * sent,
-                               .operation = operations[call->operation],
-                               .axis = call->axis,
-                               .tier = group->tier,
-                               .sent_bytes = sent,
-                               .messages = 1,
-                               .link_s = time_s};
-    return operator_add(list, &row);
+    return (struct operator_row){.name = call->name,
+                                 .formula = "collective over the group, charged in full (eq. 30-35)",
+                                 .source = group->nodes <= 1 ? hardware->intra.title : hardware->network.title,
+                                 .item = exposed_item(call->axis),
+                                 .count = call->count,
+                                 .time_s = time_s,
+                                 /* what a rank sends is read from its memory, what it receives is written */
+                                 .hbm_bytes = 2 * sent,
+                                 .operation = operations[call->operation],
+                                 .axis = call->axis,
+                                 .tier = group->tier,
+                                 .sent_bytes = sent,
+                                 .messages = 1,
+                                 .link_s = time_s};
+}
+
+void operator_collective(const struct step_shape *shape, struct operator_list *list, const struct collective_call *call)
+{
+    struct operator_row row = collective_row(shape, call);
+    operator_add(list, &row);
 }
 
 void operator_mark(struct operator_row *row, bool is_attention)

@@ -68,11 +68,11 @@ double rank_vocab_parameters(const struct step_shape *shape)
     return shape->vocab * shape->hidden;
 }
 
-static struct parameters all_layers(const struct step_shape *shape, int64_t stage, bool only_trained)
+static struct parameters all_layers(const struct step_shape *shape, const struct stage_class *stage, bool only_trained)
 {
     double counts[MAX_LAYER_KINDS];
     struct parameters sum = {0};
-    stage_kinds(shape, stage, stage_layers(shape, stage), counts);
+    class_kinds(shape, stage, stage->layers, counts);
     for (int i = 0; i < shape->n_kinds; i++) {
         struct parameters one = only_trained ? rank_layer_trained(shape, i) : rank_layer_parameters(shape, i);
         sum.dense += counts[i] * one.dense;
@@ -82,20 +82,18 @@ static struct parameters all_layers(const struct step_shape *shape, int64_t stag
 }
 
 /* Tables and final norm of the stages at the ends; a tied table that both use exists once on a single stage. */
-static double end_parameters(const struct step_shape *shape, int64_t stage)
+static double end_parameters(const struct step_shape *shape, const struct stage_class *stage)
 {
-    const struct layout_spec *layout = &shape->question->layout;
     double positions = (double)shape->question->model.position_rows * shape->hidden; /* whole on every tp rank */
-    bool holds_embedding = schedule_holds_embedding(layout, stage);
-    double parameters = holds_embedding ? rank_vocab_parameters(shape) + positions : 0;
-    if (schedule_holds_head(layout, stage)) {
-        bool shares_table = shape->question->model.has_tied_embeddings && holds_embedding;
+    double parameters = stage->has_embedding ? rank_vocab_parameters(shape) + positions : 0;
+    if (stage->has_head) {
+        bool shares_table = shape->question->model.has_tied_embeddings && stage->has_embedding;
         parameters += norm_parameters(shape) + (shares_table ? 0 : rank_vocab_parameters(shape));
     }
     return parameters;
 }
 
-struct parameters rank_stage_parameters(const struct step_shape *shape, int64_t stage)
+struct parameters rank_stage_parameters(const struct step_shape *shape, const struct stage_class *stage)
 {
     struct parameters parameters = all_layers(shape, stage, false);
     double copies = schedule_parameter_copies(&shape->question->layout);
@@ -129,7 +127,7 @@ struct parameters rank_layer_trained(const struct step_shape *shape, int kind)
     return rank_layer_parameters(shape, kind);
 }
 
-struct parameters rank_stage_trained(const struct step_shape *shape, int64_t stage)
+struct parameters rank_stage_trained(const struct step_shape *shape, const struct stage_class *stage)
 {
     return shape->question->run.lora_rank > 0 ? all_layers(shape, stage, true) : rank_stage_parameters(shape, stage);
 }

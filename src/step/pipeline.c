@@ -4,48 +4,130 @@
 #include <assert.h>
 #include <math.h>
 
-struct stage_counts { /* executions per micro-batch on a stage, by kind of layer */
-    double layers[MAX_LAYER_KINDS];
-    double repeated[MAX_LAYER_KINDS];
-    bool has_embedding, has_head;
-};
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-static struct stage_counts counts_of(const struct step_shape *shape, int64_t stage)
+void sum_layer(const struct layer_operators *layer, struct kind_sums *sums)
 {
-    const struct layout_spec *layout = &shape->question->layout;
-    struct stage_counts counts = {.has_embedding = schedule_holds_embedding(layout, stage),
-                                  .has_head = schedule_holds_head(layout, stage)};
-    stage_kinds(shape, stage, stage_layers(shape, stage), counts.layers);
-    bool is_selective = layout->recompute == RECOMPUTE_SELECTIVE;
-    stage_kinds(shape, stage, is_selective ? stage_layers(shape, stage) : stage_recomputed_layers(shape, stage),
-                counts.repeated);
-    return counts;
+    *sums = (struct kind_sums){.forward_s = layer->forward.sum.time_s,
+                               .backward_s = layer->backward.sum.time_s,
+                               .weight_s = layer->backward.sum.weight_s,
+                               .reforward_s = layer->reforward.sum.time_s};
 }
 
-static struct stage_time time_of_stage(const struct step_shape *shape,
-                                       const struct layer_operators layers[MAX_LAYER_KINDS],
-                                       const struct end_operators *ends, int64_t stage)
+void sum_ends(const struct end_operators *ends, struct end_sums *sums)
 {
-    struct stage_counts counts = counts_of(shape, stage);
+    *sums = (struct end_sums){
+        .embedding = {ends->embedding_forward.sum.time_s, ends->embedding_backward.sum.time_s, 0},
+        .head = {ends->head_forward.sum.time_s, ends->head_backward.sum.time_s, ends->head_backward.sum.weight_s},
+    };
+}
+
+/* Layers whose forward is repeated, wholly or in part. */
+static int64_t repeated_layers(const struct step_shape *shape, const struct stage_class *stage)
+{
+    bool is_selective = shape->question->layout.recompute == RECOMPUTE_SELECTIVE;
+    return is_selective ? stage->layers : class_recomputed_layers(shape, stage);
+}
+
+static void add_end(struct stage_time *time, const struct stage_time *end, double share)
+{
+    time->forward_s += share * end->forward_s;
+    time->backward_s += share * end->backward_s;
+    time->weight_s += share * end->weight_s;
+}
+
+static struct stage_time time_of_stage(const struct step_shape *shape, const struct step_sums *sums,
+                                       const struct stage_class *stage)
+{
+    double layers[MAX_LAYER_KINDS];
+    double repeated[MAX_LAYER_KINDS];
     struct stage_time time = {0};
+    class_kinds(shape, stage, stage->layers, layers);
+    class_kinds(shape, stage, repeated_layers(shape, stage), repeated);
     for (int k = 0; k < shape->n_kinds; k++) {
-        time.forward_s += counts.layers[k] * operator_list_time(&layers[k].forward);
-        time.backward_s += counts.layers[k] * operator_list_time(&layers[k].backward) +
-                           counts.repeated[k] * operator_list_time(&layers[k].reforward);
-        time.weight_s += counts.layers[k] * operator_list_weight_gradient_time(&layers[k].backward);
+        const struct kind_sums *kind = &sums->kinds[k];
+        time.forward_s += layers[k] * kind->forward_s;
+        time.backward_s += layers[k] * kind->backward_s + repeated[k] * kind->reforward_s;
+        time.weight_s += layers[k] * kind->weight_s;
     }
     double share = schedule_end_share(&shape->question->layout);
-    if (counts.has_embedding) {
-        time.forward_s += share * operator_list_time(&ends->embedding_forward);
-        time.backward_s += share * operator_list_time(&ends->embedding_backward);
+    if (stage->has_embedding) {
+        add_end(&time, &sums->ends.embedding, share);
     }
-    if (counts.has_head) {
-        time.forward_s += share * operator_list_time(&ends->head_forward);
-        time.backward_s += share * operator_list_time(&ends->head_backward);
-        time.weight_s += share * operator_list_weight_gradient_time(&ends->head_backward);
+    if (stage->has_head) {
+        add_end(&time, &sums->ends.head, share);
     }
     return time;
 }
+
+/* ---- composition ------------------------------------------------------------------------------------------------ */
+
+/* ZeRO 2: gradients of all but the last micro-batch are scattered beside the next one, which they slow down a little. */
+static double early_scatter_link(const struct step_shape *shape, const struct stage_class *stage)
+{
+    struct parameters trained = rank_stage_trained(shape, stage);
+    const struct hardware_spec *hardware = &shape->question->hardware;
+    double dense = shape->gradient_size * trained.dense;
+    double expert = shape->gradient_size * trained.expert;
+    return collective_time(hardware, &shape->shard_group, COLLECTIVE_REDUCE_SCATTER, dense) +
+           collective_time(hardware, &shape->expert_shard_group, COLLECTIVE_REDUCE_SCATTER, expert);
+}
+
+static bool has_early_scatters(const struct step_shape *shape)
+{
+    return shape->question->layout.zero == 2 && shape->shard_group.size > 1 && shape->micro_batches > 1;
+}
+
+/* What the next micro-batch does not hide, or what it is slowed by (eq. 55). */
+static double early_scatter_time(const struct step_shape *shape, const struct stage_time *slowest, double link_s)
+{
+    const struct sp_figure *sms =
+        shape->shard_group.nodes > 1 ? &shape->gpu->network_communication_sms : &shape->gpu->communication_sms;
+    double share = sms->value / shape->gpu->sm_count.value;
+    return fmax(link_s - (slowest->forward_s + slowest->backward_s), share * link_s);
+}
+
+/* Hops that nothing hides: the first micro-batch's way down and back, and one each way for every further one, since a
+ * schedule sends and receives between its forward and its backward. */
+static double hop_count(const struct step_shape *shape)
+{
+    const struct layout_spec *layout = &shape->question->layout;
+    return ((double)layout->pp - 1 + (double)shape->micro_batches - 1) * schedule_hops(layout);
+}
+
+double pipeline_hop_time(const struct step_shape *shape)
+{
+    return hop_time(&shape->question->hardware, &shape->pp_group, shape->hidden_bytes / shape->token_split);
+}
+
+void compose_time(const struct step_shape *shape, const struct step_sums *sums, struct step_time *step)
+{
+    const struct layout_spec *layout = &shape->question->layout;
+    struct stage_time all = {0};
+    *step = (struct step_time){.slowest = {.forward_s = -1}};
+    for (int i = 0; i < shape->n_classes; i++) {
+        const struct stage_class *stage = &shape->classes[i];
+        struct stage_time time = time_of_stage(shape, sums, stage);
+        add_end(&all, &time, (double)stage->count);
+        if (time.forward_s + time.backward_s > step->slowest.forward_s + step->slowest.backward_s) {
+            step->slowest = time;
+            step->slowest_class = i;
+        }
+    }
+    const struct stage_time *slowest = &step->slowest;
+    struct stage_time others = {all.forward_s - slowest->forward_s, all.backward_s - slowest->backward_s,
+                                all.weight_s - slowest->weight_s};
+    double m = (double)shape->micro_batches;
+    step->bubble_s = layout->pp > 1 ? fmax(schedule_bubble(layout, &others), 0) : 0;
+    step->step_s = m * (slowest->forward_s + slowest->backward_s) + sums->optimizer_s;
+    step->step_s += layout->pp > 1 ? 2 * hop_count(shape) * sums->hop_s + step->bubble_s : 0;
+    if (has_early_scatters(shape)) {
+        double link_s = early_scatter_link(shape, &shape->classes[step->slowest_class]);
+        step->step_s += (m - 1) * early_scatter_time(shape, slowest, link_s);
+    }
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
 
 static void append(struct estimate *estimate, const struct operator_list *list, double times)
 {
@@ -58,22 +140,25 @@ static void append(struct estimate *estimate, const struct operator_list *list, 
 }
 
 /* The slowest stage's operators over the whole step, then what ends it. */
-static void append_all(const struct step_shape *shape, const struct layer_operators layers[MAX_LAYER_KINDS],
-                       const struct end_operators *ends, struct estimate *estimate)
+static void append_all(const struct step_shape *shape, const struct step_lists *lists, const struct stage_class *stage,
+                       struct estimate *estimate)
 {
     double m = (double)shape->micro_batches;
-    struct stage_counts counts = counts_of(shape, estimate->slowest_stage);
+    double layers[MAX_LAYER_KINDS];
+    double repeated[MAX_LAYER_KINDS];
+    class_kinds(shape, stage, stage->layers, layers);
+    class_kinds(shape, stage, repeated_layers(shape, stage), repeated);
     for (int k = 0; k < shape->n_kinds; k++) {
-        append(estimate, &layers[k].forward, m * counts.layers[k]);
-        append(estimate, &layers[k].backward, m * counts.layers[k]);
-        append(estimate, &layers[k].reforward, m * counts.repeated[k]);
+        append(estimate, &lists->layers[k].forward, m * layers[k]);
+        append(estimate, &lists->layers[k].backward, m * layers[k]);
+        append(estimate, &lists->layers[k].reforward, m * repeated[k]);
     }
     double at_ends = m * schedule_end_share(&shape->question->layout);
-    append(estimate, &ends->embedding_forward, counts.has_embedding ? at_ends : 0);
-    append(estimate, &ends->embedding_backward, counts.has_embedding ? at_ends : 0);
-    append(estimate, &ends->head_forward, counts.has_head ? at_ends : 0);
-    append(estimate, &ends->head_backward, counts.has_head ? at_ends : 0);
-    append(estimate, &ends->optimizer, 1);
+    append(estimate, &lists->ends.embedding_forward, stage->has_embedding ? at_ends : 0);
+    append(estimate, &lists->ends.embedding_backward, stage->has_embedding ? at_ends : 0);
+    append(estimate, &lists->ends.head_forward, stage->has_head ? at_ends : 0);
+    append(estimate, &lists->ends.head_backward, stage->has_head ? at_ends : 0);
+    append(estimate, &lists->optimizer, 1);
 }
 
 static void add_time_row(struct estimate *estimate, const struct operator_row *row)
@@ -84,21 +169,19 @@ static void add_time_row(struct estimate *estimate, const struct operator_row *r
     }
 }
 
-/* Hops that nothing hides: the first micro-batch's way down and back, and one each way for every further one, since a
- * schedule sends and receives between its forward and its backward. A GPU sends one per micro-batch. */
-static void add_pipeline_rows(const struct step_shape *shape, double bubble_s, struct estimate *estimate)
+/* A GPU sends one hop per micro-batch. */
+static void add_pipeline_rows(const struct step_shape *shape, const struct step_sums *sums,
+                              const struct step_time *step, struct estimate *estimate)
 {
     const struct layout_spec *layout = &shape->question->layout;
     const struct hardware_spec *hardware = &shape->question->hardware;
-    double stages = (double)layout->pp;
     double m = (double)shape->micro_batches;
-    if (stages <= 1) {
+    if (layout->pp <= 1) {
         return;
     }
-    double bytes = shape->hidden_bytes / shape->token_split;
-    double hops = (stages - 1 + m - 1) * schedule_hops(layout);
-    double sent = bytes * m * schedule_hops(layout);
-    double time_s = hop_time(hardware, &shape->pp_group, bytes);
+    double hops = hop_count(shape);
+    double sent = shape->hidden_bytes / shape->token_split * m * schedule_hops(layout);
+    double time_s = sums->hop_s;
     struct operator_row hop = {.name = "pipeline hops",
                                .formula = "(p - 1 + m - 1) hops each way of B s h / split elements (eq. 62)",
                                .source = shape->pp_group.nodes > 1 ? hardware->network.title : hardware->intra.title,
@@ -118,7 +201,7 @@ static void add_pipeline_rows(const struct step_shape *shape, double bubble_s, s
                                   .pass = STEP_FORWARD,
                                   .item = TIME_BUBBLE,
                                   .count = 1,
-                                  .time_s = bubble_s};
+                                  .time_s = step->bubble_s};
     hop.pass = STEP_FORWARD;
     add_time_row(estimate, &hop);
     hop.pass = STEP_BACKWARD;
@@ -126,35 +209,27 @@ static void add_pipeline_rows(const struct step_shape *shape, double bubble_s, s
     add_time_row(estimate, &bubble);
 }
 
-/* ZeRO 2: gradients of all but the last micro-batch are scattered beside the next one, which they slow down a little. */
-static void add_early_scatters(const struct step_shape *shape, const struct stage_time *slowest,
-                               struct estimate *estimate)
+static void add_early_scatters(const struct step_shape *shape, const struct step_time *step, struct estimate *estimate)
 {
-    const struct layout_spec *layout = &shape->question->layout;
-    double earlier = (double)shape->micro_batches - 1;
-    if (layout->zero != 2 || shape->shard_group.size <= 1 || earlier <= 0) {
+    if (!has_early_scatters(shape)) {
         return;
     }
-    struct parameters trained = rank_stage_trained(shape, estimate->slowest_stage);
     const struct hardware_spec *hardware = &shape->question->hardware;
-    double dense = shape->gradient_size * trained.dense;
-    double expert = shape->gradient_size * trained.expert;
-    double link_s = collective_time(hardware, &shape->shard_group, COLLECTIVE_REDUCE_SCATTER, dense) +
-                    collective_time(hardware, &shape->expert_shard_group, COLLECTIVE_REDUCE_SCATTER, expert);
-    double sent = collective_sent_bytes(COLLECTIVE_REDUCE_SCATTER, shape->shard_group.size, dense) +
-                  collective_sent_bytes(COLLECTIVE_REDUCE_SCATTER, shape->expert_shard_group.size, expert);
-    double beside_s = slowest->forward_s + slowest->backward_s;
-    const struct sp_figure *sms =
-        shape->shard_group.nodes > 1 ? &shape->gpu->network_communication_sms : &shape->gpu->communication_sms;
-    double share = sms->value / shape->gpu->sm_count.value;
+    const struct stage_class *stage = &shape->classes[step->slowest_class];
+    struct parameters trained = rank_stage_trained(shape, stage);
+    double link_s = early_scatter_link(shape, stage);
+    double sent = collective_sent_bytes(COLLECTIVE_REDUCE_SCATTER, shape->shard_group.size,
+                                        shape->gradient_size * trained.dense) +
+                  collective_sent_bytes(COLLECTIVE_REDUCE_SCATTER, shape->expert_shard_group.size,
+                                        shape->gradient_size * trained.expert);
     struct operator_row row = {.name = "dp reduce-scatter of earlier micro-batches",
                                .formula = "what the next micro-batch does not hide (eq. 55)",
                                .source = shape->shard_group.nodes > 1 ? hardware->network.title : hardware->intra.title,
                                .pass = STEP_BACKWARD,
                                .item = TIME_DP_EXPOSED,
-                               .count = earlier,
+                               .count = (double)shape->micro_batches - 1,
                                .hbm_bytes = 2 * sent,
-                               .time_s = fmax(link_s - beside_s, share * link_s),
+                               .time_s = early_scatter_time(shape, &step->slowest, link_s),
                                .operation = "reduce-scatter",
                                .axis = AXIS_DP,
                                .tier = shape->shard_group.tier,
@@ -170,35 +245,27 @@ static void sum_items(struct estimate *estimate)
         const struct operator_row *row = &estimate->operators[i];
         estimate->time_s[row->item] += row->count * row->time_s;
     }
-    for (int item = 0; item < N_TIME_ITEMS; item++) {
-        estimate->step_time_s += estimate->time_s[item];
-    }
 }
 
-void price_step(const struct step_shape *shape, const struct layer_operators layers[MAX_LAYER_KINDS],
-                const struct end_operators *ends, struct estimate *estimate)
+void price_step(const struct step_shape *shape, const struct step_lists *lists, struct estimate *estimate)
 {
-    struct stage_time all = {0};
-    struct stage_time slowest = {.forward_s = -1};
-    for (int64_t stage = 0; stage < shape->question->layout.pp; stage++) {
-        struct stage_time time = time_of_stage(shape, layers, ends, stage);
-        all.forward_s += time.forward_s;
-        all.backward_s += time.backward_s;
-        all.weight_s += time.weight_s;
-        if (time.forward_s + time.backward_s > slowest.forward_s + slowest.backward_s) {
-            slowest = time;
-            estimate->slowest_stage = stage;
-        }
+    struct step_sums sums = {.optimizer_s = lists->optimizer.sum.time_s, .hop_s = pipeline_hop_time(shape)};
+    struct step_time step;
+    for (int k = 0; k < shape->n_kinds; k++) {
+        sum_layer(&lists->layers[k], &sums.kinds[k]);
     }
-    struct stage_time others = {all.forward_s - slowest.forward_s, all.backward_s - slowest.backward_s,
-                                all.weight_s - slowest.weight_s};
-    estimate->stage_forward_s = slowest.forward_s;
-    estimate->stage_backward_s = slowest.backward_s;
+    sum_ends(&lists->ends, &sums.ends);
+    compose_time(shape, &sums, &step);
+    const struct stage_class *slowest = &shape->classes[step.slowest_class];
+    estimate->slowest_stage = slowest->stage;
+    estimate->stage_forward_s = step.slowest.forward_s;
+    estimate->stage_backward_s = step.slowest.backward_s;
     estimate->micro_batches = shape->micro_batches;
-    append_all(shape, layers, ends, estimate);
-    add_early_scatters(shape, &slowest, estimate);
-    add_pipeline_rows(shape, fmax(schedule_bubble(&shape->question->layout, &others), 0), estimate);
+    append_all(shape, lists, slowest, estimate);
+    add_early_scatters(shape, &step, estimate);
+    add_pipeline_rows(shape, &sums, &step, estimate);
     sum_items(estimate);
+    estimate->step_time_s = step.step_s; /* the items add up to it, but for rounding */
 }
 
 static void append_attention(struct estimate *estimate, const struct operator_list *list)
@@ -217,6 +284,9 @@ void price_attention_only(const struct layer_operators *layer, struct estimate *
     append_attention(estimate, &layer->forward);
     append_attention(estimate, &layer->backward);
     sum_items(estimate);
+    for (int item = 0; item < N_TIME_ITEMS; item++) {
+        estimate->step_time_s += estimate->time_s[item];
+    }
     for (int i = 0; i < estimate->n_operators; i++) {
         const struct operator_row *row = &estimate->operators[i];
         *(row->pass == STEP_FORWARD ? &estimate->stage_forward_s : &estimate->stage_backward_s) +=

@@ -5,6 +5,31 @@
 #include "method/method.h"
 #include "step/step.h"
 
+struct step_shape;
+
+/* ---- stages (stage_classes.c) ------------------------------------------------------------------------------------ */
+
+/* Stages of a pipeline that are alike. */
+struct stage_class {
+    int64_t stage; /* the first of them, 0-based: it holds the most micro-batches */
+    int64_t count;
+    int64_t first; /* its first layer */
+    int64_t layers;
+    bool has_embedding, has_head;
+    bool can_be_worst; /* its peak memory can be the largest */
+};
+/* Sequences of layers of 4 kinds that 10,000 layers (the most a model has) can hold are fewer. */
+enum { MAX_STAGE_CLASSES = 2048 };
+/* By first stage. Depends on the model, pp, the split of layers and where the schedule holds the ends. */
+int stage_classes(const struct question *question, struct stage_class classes[MAX_STAGE_CLASSES]);
+/* Of each kind among the first `layers` of a stage. */
+void class_kinds(const struct step_shape *shape, const struct stage_class *class, int64_t layers,
+                 double counts[MAX_LAYER_KINDS]);
+/* Layers of a stage whose activations are rebuilt in backward; 0 for none and Megatron's selective. */
+int64_t class_recomputed_layers(const struct step_shape *shape, const struct stage_class *class);
+/* The last layer (1-based) of a kind at or before `layer` of a stage; 0: none. */
+int64_t class_last_of_kind(const struct step_shape *shape, const struct stage_class *class, int64_t layer, int kind);
+
 /* ---- shapes (step_shape.c) --------------------------------------------------------------------------------------- */
 
 struct kind_shape { /* of the layers of one kind */
@@ -17,6 +42,8 @@ struct kind_shape { /* of the layers of one kind */
 struct step_shape {
     const struct question *question;
     const struct gpu_spec *gpu;
+    int n_classes; /* of stages; borrowed */
+    const struct stage_class *classes;
     int n_kinds;
     struct kind_shape kinds[MAX_LAYER_KINDS];
     struct group_placement tp_group, pp_group, shard_group;
@@ -48,17 +75,15 @@ struct step_shape {
     double mlp_tiles;     /* pieces of a tiled MLP; 1: whole */
     int64_t micro_batches;
 };
+/* Depends on the degrees, the method, the placement and the micro-batch of the question's layout, not on sharding, offload,
+ * recomputation or schedule. The stages are the caller's: shape->classes. */
 void step_shape_init(struct step_shape *shape, const struct question *question);
-int64_t stage_layers(const struct step_shape *shape, int64_t stage);
-/* Layers of each kind among the first `layers` of a stage. */
-void stage_kinds(const struct step_shape *shape, int64_t stage, int64_t layers, double counts[MAX_LAYER_KINDS]);
+
 /* Selective recomputation per operator, as PyTorch's: attention and every second product of a layer are kept, the rest is
  * rebuilt. Megatron's rebuilds attention only. */
 bool keeps_products(const struct step_shape *shape);
 /* ZeRO 3 with pipeline stages where the framework keeps weights whole through the step. */
 bool gathers_once(const struct step_shape *shape);
-/* Layers of the stage whose activations are rebuilt in backward; 0 for none and Megatron's selective. */
-int64_t stage_recomputed_layers(const struct step_shape *shape, int64_t stage);
 /* Width of the gated part of a layer: bytes of one tensor of all its gated products (dense, shared, routed). */
 double kind_ffn_bytes(const struct step_shape *shape, const struct kind_shape *kind);
 /* Passes over such a tensor by the kernel between the products, and how many of them backward needs. Gated: figures of the
@@ -80,9 +105,9 @@ struct parameters {
 };
 struct parameters rank_layer_parameters(const struct step_shape *shape, int kind);
 double rank_vocab_parameters(const struct step_shape *shape); /* one table of the rank, padded */
-struct parameters rank_stage_parameters(const struct step_shape *shape, int64_t stage);
+struct parameters rank_stage_parameters(const struct step_shape *shape, const struct stage_class *stage);
 /* What has gradients: all of it, or the adapters of --train lora. */
-struct parameters rank_stage_trained(const struct step_shape *shape, int64_t stage);
+struct parameters rank_stage_trained(const struct step_shape *shape, const struct stage_class *stage);
 struct parameters rank_layer_trained(const struct step_shape *shape, int kind);
 /* Bytes of one element of each over the ranks that share it. */
 double sharded(const struct step_shape *shape, struct parameters parameters, bool is_sharded);
@@ -92,21 +117,30 @@ double parameters_sum(struct parameters parameters);
 
 enum { MAX_LIST_OPERATORS = 48 };
 
+/* What a list of rows adds up to, in the order in which they were added. */
+struct operator_sum {
+    double time_s;
+    double weight_s; /* of it: weight gradients */
+    double kernels;  /* that the host launches: products, collectives, element-wise and attention kernels */
+};
 /* A list of rows, each priced for one execution; `count` is set when the list is spread over the slowest stage. */
 struct operator_list {
+    struct operator_sum sum;
     int n;
-    double kernels; /* that the host launches: products, collectives, element-wise and attention kernels */
     struct operator_row rows[MAX_LIST_OPERATORS];
 };
-double operator_list_time(const struct operator_list *list);
-double operator_list_weight_gradient_time(const struct operator_list *list);
+/* Empty, or what follows rows that are not kept but were summed (NULL: none): the sums come out the same, bit for bit. */
+void operator_list_begin(struct operator_list *list, const struct operator_sum *before);
 
 struct layer_operators { /* one layer, one micro-batch, the slowest rank */
     struct operator_list forward;
     struct operator_list backward;
     struct operator_list reforward; /* what recomputation repeats: all of forward, or the attention of `selective` */
 };
-void price_layer(const struct step_shape *shape, int kind, struct layer_operators *layer);
+/* A layer in two parts: what the degrees, the method and the placement decide, and what sharding, recomputation and
+ * offload add to it. The second goes on where the first ended: with its rows, or (operator_list_begin) with its sums. */
+void price_layer_base(const struct step_shape *shape, int kind, struct layer_operators *layer);
+void price_layer_rest(const struct step_shape *shape, int kind, struct layer_operators *layer);
 extern const char host_launches_name[]; /* the row of what the host's launches add to a layer's pass */
 /* Of a layer's products, in FLOP: those that per-operator recomputation does not keep (k, o, one of gate and up). */
 double dropped_products_share(const struct step_shape *shape, int kind);
@@ -114,9 +148,10 @@ double dropped_products_share(const struct step_shape *shape, int kind);
 struct end_operators {
     struct operator_list embedding_forward, embedding_backward; /* first stage */
     struct operator_list head_forward, head_backward;           /* last stage */
-    struct operator_list optimizer;                             /* once per step, the stage with most parameters */
 };
 void price_ends(const struct step_shape *shape, struct end_operators *ends);
+/* Once per step, the stage with most parameters. */
+void price_optimizer(const struct step_shape *shape, struct operator_list *list);
 
 /* A projection of a layer: tokens x in -> tokens x out, in `groups` equal products. */
 struct projection {
@@ -154,9 +189,10 @@ struct collective_call {
     double bytes;
     double count;
 };
-/* A collective charged in full. */
-struct operator_row *operator_collective(const struct step_shape *shape, struct operator_list *list,
-                                         const struct collective_call *call);
+/* A collective charged in full; count 0 where the group is one rank. */
+struct operator_row collective_row(const struct step_shape *shape, const struct collective_call *call);
+void operator_collective(const struct step_shape *shape, struct operator_list *list,
+                         const struct collective_call *call);
 void operator_mark(struct operator_row *row, bool is_attention); /* HBM class; row may be NULL */
 void operator_list_pass(struct operator_list *list, enum step_pass pass, bool is_of_layer);
 
@@ -183,9 +219,39 @@ double schedule_end_share(const struct layout_spec *layout);
 
 /* ---- communication (communication.c), time (pipeline.c) ------------------------------------------------------------ */
 
+/* Everything that is priced, as rows. */
+struct step_lists {
+    struct layer_operators layers[MAX_LAYER_KINDS];
+    struct end_operators ends;
+    struct operator_list optimizer; /* once per step */
+};
+/* The same as sums: all that the step's time is made of. */
+struct kind_sums { /* one layer of a kind, one micro-batch */
+    double forward_s, backward_s, weight_s, reforward_s;
+};
+struct end_sums {
+    struct stage_time embedding, head;
+};
+struct step_sums {
+    struct kind_sums kinds[MAX_LAYER_KINDS];
+    struct end_sums ends;
+    double optimizer_s;
+    double hop_s; /* of a micro-batch between two stages */
+};
+void sum_layer(const struct layer_operators *layer, struct kind_sums *sums);
+void sum_ends(const struct end_operators *ends, struct end_sums *sums);
+double pipeline_hop_time(const struct step_shape *shape);
+/* The step under the layout's schedule and recomputation (eq. 60-66). */
+struct step_time {
+    double step_s;
+    double bubble_s;
+    struct stage_time slowest;
+    int slowest_class;
+};
+void compose_time(const struct step_shape *shape, const struct step_sums *sums, struct step_time *step);
+
 void list_communications(const struct step_shape *shape, struct estimate *estimate);
-void price_step(const struct step_shape *shape, const struct layer_operators layers[MAX_LAYER_KINDS],
-                const struct end_operators *ends, struct estimate *estimate);
+void price_step(const struct step_shape *shape, const struct step_lists *lists, struct estimate *estimate);
 /* --only attention: one layer's attention, forward and backward. */
 void price_attention_only(const struct layer_operators *layer, struct estimate *estimate);
 
@@ -194,8 +260,11 @@ void price_attention_only(const struct layer_operators *layer, struct estimate *
 struct memory_account {
     double items[N_MEMORY_ITEMS];
     int n;
-    struct tensor_row rows[MAX_TENSORS];
+    struct tensor_row *rows; /* MAX_TENSORS of them, or NULL: only the sums are kept */
 };
+/* Also what the layer at work does not hold yet, or no longer, which is negative. account_add() leaves out 0 and less. */
+void account_any(struct memory_account *account, enum memory_item item, const char *name, const char *formula,
+                 double bytes);
 double memory_account_total(const struct memory_account *account);
 void account_add(struct memory_account *account, enum memory_item item, const char *name, const char *formula,
                  double bytes);
@@ -212,8 +281,60 @@ struct saved_layer {
 struct saved_layer saved_layer_bytes(const struct step_shape *shape, int kind);
 /* Weights, gradients and optimizer state of a stage. gradient_share: of the stage's gradients that exist (1 where they
  * are persistent). */
-void account_state(const struct step_shape *shape, int64_t stage, double gradient_share,
+void account_state(const struct step_shape *shape, const struct stage_class *stage, double gradient_share,
                    struct memory_account *account);
+
+/* A point of a step: which stage, and which of its layers (1 to n, from the input) is at work. */
+struct point {
+    const struct stage_class *stage;
+    int64_t layer;
+    int kind;
+    bool is_last_layer;
+    bool is_recomputed; /* this layer keeps its input only */
+    struct saved_layer saved;
+};
+bool is_sharded(const struct step_shape *shape);      /* ZeRO 3 over several ranks */
+bool loss_has_chunks(const struct step_shape *shape); /* of tokens */
+/* saved_layer_bytes(), less what selective recomputation drops. */
+struct saved_layer kept_layer_bytes(const struct step_shape *shape, int kind);
+bool moment_occurs(enum moment moment, const struct point *point);
+/* What a moment holds beside state and saved activations: workspaces; buffers of sharding, which depend on the stage; what
+ * is its own, which does not. */
+void account_workspaces(const struct step_shape *shape, bool has_head, struct memory_account *account);
+void account_sharding(const struct step_shape *shape, const struct point *point, enum moment moment,
+                      struct memory_account *account);
+void account_own(const struct step_shape *shape, const struct point *point, enum moment moment,
+                 struct memory_account *account);
+
+/* ---- peak (peak.c) ------------------------------------------------------------------------------------------------- */
+
+/* What peaks are made of, as sums: of the rank's shape ... */
+struct memory_sums {
+    struct saved_layer saved[MAX_LAYER_KINDS];
+    double trained[MAX_LAYER_KINDS];         /* parameters of a layer */
+    double own_forward[MAX_LAYER_KINDS][2];  /* by whether the layer is recomputed */
+    double own_backward[MAX_LAYER_KINDS][2]; /* the largest of the backward's moments */
+    double own_head[2];                      /* the largest of loss and the head's backward, by has_embedding */
+};
+/* ... and of a stage under its sharding and offload. */
+struct stage_sums {
+    double state_bytes;    /* without gradients */
+    double gradient_bytes; /* all of them */
+    double workspace_bytes;
+    double trained, head_trained;    /* parameters; of the head, where its gradient counts among those of the stage */
+    double forward[MAX_LAYER_KINDS]; /* buffers of sharding, by the kind of the layer at work */
+    double backward[MAX_LAYER_KINDS][2]; /* by whether it is the last */
+    double head[MAX_LAYER_KINDS];
+};
+void sum_memory(const struct step_shape *shape, struct memory_sums *sums);
+void sum_stage(const struct step_shape *shape, const struct stage_class *stage, struct stage_sums *sums);
+/* The largest allocation of a stage under the layout's schedule and recomputation. */
+double stage_peak(const struct step_shape *shape, const struct memory_sums *sums, const struct stage_sums *stage_sums,
+                  const struct stage_class *stage);
+/* Outside the allocator, and its slack: allocated + this is the peak. */
+double runtime_bytes(const struct step_shape *shape, double allocated_bytes);
+/* Of one node. */
+double host_bytes(const struct step_shape *shape, const struct memory_sums *sums);
 void price_memory(const struct step_shape *shape, struct estimate *estimate);
 
 /* Host memory of one node and the time that transfers to and from it leave exposed (docs/model.md, eq. 58, 59). */

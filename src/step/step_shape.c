@@ -128,27 +128,6 @@ double mlp_saved_tensors(const struct step_shape *shape, const struct kind_shape
     return is_plain(shape, kind) ? PLAIN_SAVED_TENSORS : shape->question->software.kernels.saved_ffn_tensors.value;
 }
 
-int64_t stage_layers(const struct step_shape *shape, int64_t stage)
-{
-    return layout_stage_layers(&shape->question->layout, &shape->question->model, stage);
-}
-
-void stage_kinds(const struct step_shape *shape, int64_t stage, int64_t layers, double counts[MAX_LAYER_KINDS])
-{
-    const struct model_spec *model = &shape->question->model;
-    int64_t first = layout_stage_first(&shape->question->layout, model, stage);
-    for (int i = 0; i < MAX_LAYER_KINDS; i++) {
-        counts[i] = 0;
-    }
-    if (model->n_kinds == 1) {
-        counts[0] = (double)layers;
-        return;
-    }
-    for (int64_t i = first; i < first + layers; i++) {
-        counts[model->kind_of_layer[i]] += 1;
-    }
-}
-
 bool keeps_products(const struct step_shape *shape)
 {
     return shape->question->layout.recompute == RECOMPUTE_SELECTIVE &&
@@ -159,15 +138,4 @@ bool gathers_once(const struct step_shape *shape)
 {
     const struct layout_spec *layout = &shape->question->layout;
     return layout->zero >= 3 && layout->pp > 1 && shape->question->software.framework.gathers_once_under_pp;
-}
-
-int64_t stage_recomputed_layers(const struct step_shape *shape, int64_t stage)
-{
-    const struct layout_spec *layout = &shape->question->layout;
-    int64_t layers = stage_layers(shape, stage);
-    int64_t wanted = layout->recompute == RECOMPUTE_FULL || keeps_products(shape) ? layers : 0;
-    if (layout->recompute == RECOMPUTE_BLOCK) {
-        wanted = layout->recompute_layers * layout->vpp; /* per virtual stage */
-    }
-    return wanted < layers ? wanted : layers;
 }

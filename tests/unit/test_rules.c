@@ -35,7 +35,6 @@ static void use_framework(struct question *question, enum framework_id framework
     question->software.framework.shards_in_pipelines = combines[framework] && framework != FRAMEWORK_MEGATRON;
 }
 
-
 /* 61 layers, 40 query and 8 key-value heads of 96, 96 GPUs as tp 4 x sp 6 x pp 1 x dp 4, zig-zag: all rules hold. */
 static void describe_question(struct question *question)
 {

@@ -1,0 +1,347 @@
+/* Peak memory: the maximum over the moments of a step, the layers whose backward runs, and the stages (docs/model.md,
+ * eq. 73-79), composed of sums that many layouts share, and the rows of the worst point. */
+#include "step/step_internal.h"
+
+#include <math.h>
+
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
+
+static double own_bytes(const struct step_shape *shape, const struct point *point, enum moment moment)
+{
+    struct memory_account account = {.rows = NULL};
+    account_own(shape, point, moment, &account);
+    return memory_account_total(&account);
+}
+
+static double sharding_bytes(const struct step_shape *shape, const struct point *point, enum moment moment)
+{
+    struct memory_account account = {.rows = NULL};
+    account_sharding(shape, point, moment, &account);
+    return memory_account_total(&account);
+}
+
+static void sum_kind(const struct step_shape *shape, int kind, struct memory_sums *sums)
+{
+    struct point point = {.kind = kind, .saved = sums->saved[kind]};
+    for (int r = 0; r < 2; r++) {
+        point.is_recomputed = r == 1;
+        double backward =
+            fmax(own_bytes(shape, &point, MOMENT_MLP_BACKWARD), own_bytes(shape, &point, MOMENT_ATTENTION_BACKWARD));
+        sums->own_forward[kind][r] = own_bytes(shape, &point, MOMENT_FORWARD);
+        sums->own_backward[kind][r] = r == 1 ? fmax(backward, own_bytes(shape, &point, MOMENT_RECOMPUTED)) : backward;
+    }
+}
+
+void sum_memory(const struct step_shape *shape, struct memory_sums *sums)
+{
+    for (int k = 0; k < shape->n_kinds; k++) {
+        sums->saved[k] = kept_layer_bytes(shape, k);
+        sums->trained[k] = parameters_sum(rank_layer_trained(shape, k));
+        sum_kind(shape, k, sums);
+    }
+    for (int e = 0; e < 2; e++) {
+        struct stage_class stage = {.has_embedding = e == 1, .has_head = true};
+        struct point point = {.stage = &stage, .saved = sums->saved[0]};
+        sums->own_head[e] = fmax(own_bytes(shape, &point, MOMENT_LOSS), own_bytes(shape, &point, MOMENT_HEAD_BACKWARD));
+    }
+}
+
+void sum_stage(const struct step_shape *shape, const struct stage_class *stage, struct stage_sums *sums)
+{
+    struct memory_account state = {.rows = NULL};
+    struct memory_account workspaces = {.rows = NULL};
+    const struct framework_spec *framework = &shape->question->software.framework;
+    struct parameters trained = rank_stage_trained(shape, stage);
+    bool has_head = stage->has_head && !(framework->keeps_root_gathered && is_sharded(shape)) &&
+                    shape->question->run.lora_rank == 0;
+    account_state(shape, stage, 0, &state);
+    account_workspaces(shape, stage->has_head, &workspaces);
+    sums->state_bytes = memory_account_total(&state);
+    sums->gradient_bytes = shape->gradient_size * sharded(shape, trained, shape->question->layout.zero >= 2);
+    sums->workspace_bytes = memory_account_total(&workspaces);
+    sums->trained = parameters_sum(trained);
+    sums->head_trained = has_head ? rank_vocab_parameters(shape) : 0;
+    for (int k = 0; k < shape->n_kinds; k++) {
+        struct point point = {.stage = stage, .kind = k};
+        sums->forward[k] = sharding_bytes(shape, &point, MOMENT_FORWARD);
+        sums->head[k] = stage->has_head ? sharding_bytes(shape, &point, MOMENT_LOSS) : 0;
+        for (int last = 0; last < 2; last++) {
+            point.is_last_layer = last == 1;
+            sums->backward[k][last] = sharding_bytes(shape, &point, MOMENT_MLP_BACKWARD);
+        }
+    }
+}
+
+/* ---- composition ------------------------------------------------------------------------------------------------- */
+
+/* A stage under its schedule and recomputation. */
+struct stage_problem {
+    const struct step_shape *shape;
+    const struct memory_sums *memory;
+    const struct stage_sums *sums;
+    const struct stage_class *stage;
+    int64_t recomputed;
+    double earlier_bytes; /* saved by the micro-batches in flight but the one at work */
+};
+
+/* Layers 1..n of one micro-batch; the first recomputed ones of a stage keep their input only. */
+static double saved_layers(const struct stage_problem *problem, int64_t layers)
+{
+    const struct step_shape *shape = problem->shape;
+    double all[MAX_LAYER_KINDS];
+    double rebuilt[MAX_LAYER_KINDS];
+    double bytes = 0;
+    class_kinds(shape, problem->stage, layers, all);
+    class_kinds(shape, problem->stage, layers < problem->recomputed ? layers : problem->recomputed, rebuilt);
+    for (int k = 0; k < shape->n_kinds; k++) {
+        const struct saved_layer *saved = &problem->memory->saved[k];
+        bytes += rebuilt[k] * saved->checkpoint + (all[k] - rebuilt[k]) * saved->total;
+    }
+    return bytes;
+}
+
+static struct stage_problem problem_of(const struct step_shape *shape, const struct memory_sums *memory,
+                                       const struct stage_sums *sums, const struct stage_class *stage)
+{
+    struct stage_problem problem = {.shape = shape, .memory = memory, .sums = sums, .stage = stage};
+    double in_flight = schedule_in_flight(&shape->question->layout, shape->micro_batches, stage->stage);
+    problem.recomputed = class_recomputed_layers(shape, stage);
+    problem.earlier_bytes = fmax(in_flight - 1, 0) * saved_layers(&problem, stage->layers);
+    return problem;
+}
+
+/* Gradients that exist when backward has come to a layer: all where they are persistent or an earlier micro-batch has
+ * left them; else those of the layers after it, and of the head unless it is scattered with the root at the end. */
+static double gradient_share(const struct stage_problem *problem, int64_t layer, bool has_head_gradient)
+{
+    const struct step_shape *shape = problem->shape;
+    if (shape->question->software.framework.has_persistent_gradients || shape->micro_batches > 1) {
+        return 1;
+    }
+    double counts[MAX_LAYER_KINDS];
+    double before[MAX_LAYER_KINDS];
+    double done = 0;
+    class_kinds(shape, problem->stage, problem->stage->layers, counts);
+    class_kinds(shape, problem->stage, layer, before);
+    for (int k = 0; k < shape->n_kinds; k++) {
+        done += (counts[k] - before[k]) * problem->memory->trained[k];
+    }
+    done += has_head_gradient ? problem->sums->head_trained : 0;
+    return problem->sums->trained > 0 ? fmin(done / problem->sums->trained, 1) : 0;
+}
+
+static double saved_at(const struct stage_problem *problem, int64_t layer, int kind)
+{
+    double bytes = problem->earlier_bytes + saved_layers(problem, layer);
+    if (problem->shape->question->layout
+            .offloads_activations) { /* on the GPU: the layer at work and the one on its way */
+        const struct saved_layer *saved = &problem->memory->saved[kind];
+        bytes = fmin(bytes, 2 * (layer <= problem->recomputed ? saved->checkpoint : saved->total));
+    }
+    return bytes;
+}
+
+static double state_at(const struct stage_problem *problem, double share)
+{
+    return problem->sums->state_bytes + share * problem->sums->gradient_bytes + problem->sums->workspace_bytes;
+}
+
+/* State, workspaces and what is saved, before the moment's own; and the share of the gradients that exist. */
+static double common_bytes(const struct stage_problem *problem, int64_t layer, int kind, bool is_head, double *share)
+{
+    *share = gradient_share(problem, layer, !is_head || loss_has_chunks(problem->shape));
+    return state_at(problem, *share) + saved_at(problem, layer, kind);
+}
+
+static double layer_peak(const struct stage_problem *problem, int64_t layer, int kind)
+{
+    const struct memory_sums *memory = problem->memory;
+    const struct stage_sums *sums = problem->sums;
+    bool is_recomputed = layer <= problem->recomputed;
+    bool is_last = layer == problem->stage->layers;
+    double share;
+    double common = common_bytes(problem, layer, kind, false, &share);
+    double peak = common + sums->forward[kind] + memory->own_forward[kind][is_recomputed];
+    peak = fmax(peak, common + sums->backward[kind][is_last] + memory->own_backward[kind][is_recomputed]);
+    if (is_last && problem->stage->has_head) {
+        double before = common_bytes(problem, layer, kind, true, &share);
+        peak = fmax(peak, before + sums->head[kind] + memory->own_head[problem->stage->has_embedding]);
+    }
+    return is_last ? fmax(peak, state_at(problem, 1)) : peak;
+}
+
+/* Saved activations fall and finished gradients grow as backward moves towards the input, both linearly between the last
+ * layer, the last recomputed one and the first, for each kind of layer; the layer before the last is the first that finds
+ * another's gradient being scattered. The maximum is at one of these. Returns how many there are. */
+enum { N_TOPS = 4, MAX_WORK = N_TOPS * MAX_LAYER_KINDS };
+struct layer_at_work {
+    int64_t layer;
+    int kind;
+};
+static int layers_at_work(const struct stage_problem *problem, struct layer_at_work work[MAX_WORK])
+{
+    int64_t layers = problem->stage->layers;
+    const int64_t tops[N_TOPS] = {layers, layers - 1, problem->recomputed, 1};
+    int n = 0;
+    for (int i = 0; i < N_TOPS; i++) {
+        bool is_new = true;
+        for (int before = 0; before < i; before++) {
+            is_new = is_new && tops[i] != tops[before];
+        }
+        for (int k = 0; is_new && k < problem->shape->n_kinds; k++) {
+            int64_t layer = class_last_of_kind(problem->shape, problem->stage, tops[i], k);
+            if (layer >= 1) {
+                work[n++] = (struct layer_at_work){layer, k};
+            }
+        }
+    }
+    return n;
+}
+
+double stage_peak(const struct step_shape *shape, const struct memory_sums *sums, const struct stage_sums *stage_sums,
+                  const struct stage_class *stage)
+{
+    struct stage_problem problem = problem_of(shape, sums, stage_sums, stage);
+    struct layer_at_work work[MAX_WORK];
+    int n = layers_at_work(&problem, work);
+    double peak = 0;
+    for (int i = 0; i < n; i++) {
+        peak = fmax(peak, layer_peak(&problem, work[i].layer, work[i].kind));
+    }
+    return peak;
+}
+
+static double outside_bytes(const struct step_shape *shape)
+{
+    double buffers = shape->question->run.gpus > 1 ? shape->question->software.framework.collective_buffers.value : 0;
+    return shape->gpu->context_memory.value + buffers;
+}
+
+double runtime_bytes(const struct step_shape *shape, double allocated_bytes)
+{
+    return outside_bytes(shape) + allocated_bytes * shape->question->software.framework.allocator_slack.value;
+}
+
+/* What the first stage's micro-batches in flight keep, all of it on the host. */
+double host_bytes(const struct step_shape *shape, const struct memory_sums *sums)
+{
+    struct stage_problem problem = problem_of(shape, sums, NULL, &shape->classes[0]);
+    double in_flight = schedule_in_flight(&shape->question->layout, shape->micro_batches, 0);
+    return offload_host_bytes(shape, in_flight * saved_layers(&problem, shape->classes[0].layers));
+}
+
+/* ---- rows of the worst point -------------------------------------------------------------------------------------- */
+
+struct worst {
+    double bytes;        /* composed */
+    double moment_bytes; /* of the moment that reaches it */
+    double saved_bytes, share;
+    struct point point;
+    enum moment moment;
+};
+
+static double moment_total(const struct stage_problem *problem, const struct point *point, enum moment moment,
+                           double common)
+{
+    if (moment == MOMENT_OPTIMIZER) {
+        return state_at(problem, 1);
+    }
+    return common + sharding_bytes(problem->shape, point, moment) + own_bytes(problem->shape, point, moment);
+}
+
+static void consider_point(const struct stage_problem *problem, const struct layer_at_work *work,
+                           struct estimate *estimate, struct worst *worst)
+{
+    struct point point = {.stage = problem->stage,
+                          .layer = work->layer,
+                          .kind = work->kind,
+                          .is_last_layer = work->layer == problem->stage->layers,
+                          .is_recomputed = work->layer <= problem->recomputed,
+                          .saved = problem->memory->saved[work->kind]};
+    for (int m = 0; m < N_MOMENTS; m++) {
+        enum moment moment = (enum moment)m;
+        if (!moment_occurs(moment, &point)) {
+            continue;
+        }
+        double share;
+        bool is_head = moment == MOMENT_LOSS || moment == MOMENT_HEAD_BACKWARD;
+        double common = common_bytes(problem, point.layer, point.kind, is_head, &share);
+        double bytes = moment_total(problem, &point, moment, common);
+        estimate->moment_bytes[m] = fmax(estimate->moment_bytes[m], bytes);
+        if (bytes > worst->moment_bytes) {
+            bool is_end = moment == MOMENT_OPTIMIZER;
+            worst->moment_bytes = bytes;
+            worst->point = point;
+            worst->moment = moment;
+            worst->share = is_end ? 1 : share;
+            worst->saved_bytes = is_end ? 0 : saved_at(problem, point.layer, point.kind);
+        }
+    }
+}
+
+static void consider_stage(const struct step_shape *shape, const struct memory_sums *memory,
+                           const struct stage_class *stage, struct estimate *estimate, struct worst *worst)
+{
+    struct stage_sums sums;
+    struct layer_at_work work[MAX_WORK];
+    sum_stage(shape, stage, &sums);
+    struct stage_problem problem = problem_of(shape, memory, &sums, stage);
+    int n = layers_at_work(&problem, work);
+    for (int i = 0; i < n; i++) {
+        consider_point(&problem, &work[i], estimate, worst);
+    }
+    worst->bytes = fmax(worst->bytes, stage_peak(shape, memory, &sums, stage));
+}
+
+static void account_worst(const struct step_shape *shape, const struct worst *worst, struct memory_account *account)
+{
+    account_state(shape, worst->point.stage, worst->share, account);
+    account_workspaces(shape, worst->point.stage->has_head, account);
+    account_add(account, MEMORY_ACTIVATIONS, "saved activations", "micro-batches in flight x layers (eq. 72, 75)",
+                worst->saved_bytes);
+    account_sharding(shape, &worst->point, worst->moment, account);
+    account_own(shape, &worst->point, worst->moment, account);
+}
+
+static void account_runtime(const struct step_shape *shape, double allocated, struct memory_account *account)
+{
+    const struct question *question = shape->question;
+    const struct framework_spec *framework = &question->software.framework;
+    account_add(account, MEMORY_RUNTIME, "CUDA context", "GPU figure context_memory", shape->gpu->context_memory.value);
+    account_add(account, MEMORY_RUNTIME, "NCCL buffers", "framework figure collective_buffers",
+                question->run.gpus > 1 ? framework->collective_buffers.value : 0);
+    account_add(account, MEMORY_RUNTIME, "allocator slack", "allocated x framework figure allocator_slack",
+                allocated * framework->allocator_slack.value);
+}
+
+void price_memory(const struct step_shape *shape, struct estimate *estimate)
+{
+    const struct hardware_spec *hardware = &shape->question->hardware;
+    struct memory_sums memory;
+    struct worst worst = {.bytes = 0};
+    struct memory_account account = {.rows = estimate->tensors};
+    sum_memory(shape, &memory);
+    for (int i = 0; i < shape->n_classes; i++) {
+        if (shape->classes[i].can_be_worst) {
+            consider_stage(shape, &memory, &shape->classes[i], estimate, &worst);
+        }
+    }
+    account_worst(shape, &worst, &account);
+    account_runtime(shape, worst.bytes, &account);
+    estimate->n_tensors = account.n;
+    for (int item = 0; item < N_MEMORY_ITEMS; item++) {
+        estimate->memory_bytes[item] = account.items[item];
+    }
+    estimate->peak_stage = worst.point.stage->stage;
+    estimate->peak_moment = worst.moment;
+    estimate->peak_allocated_bytes = worst.bytes;
+    estimate->peak_reserved_bytes = worst.bytes * (1 + shape->question->software.framework.allocator_slack.value);
+    estimate->peak_bytes =
+        worst.bytes + runtime_bytes(shape, worst.bytes); /* the items add up to it, but for rounding */
+    estimate->capacity_bytes = hardware->gpu.hbm_capacity.value;
+    estimate->headroom_bytes = estimate->capacity_bytes - estimate->peak_bytes;
+    estimate->host_bytes = host_bytes(shape, &memory);
+    estimate->host_capacity_bytes = hardware->node.host_memory.value;
+    estimate->fits =
+        estimate->peak_bytes <= estimate->capacity_bytes && estimate->host_bytes <= estimate->host_capacity_bytes;
+}
