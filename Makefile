@@ -34,7 +34,10 @@ ALL_C := $(SRC) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h))
 
 # Libraries, by their pkg-config names. Extend here; GSL and SQLite come with the layer that uses them.
 PKGS := libcjson $(if $(wildcard src/fit/*.c),gsl sqlite3)
-LDLIBS = $(PKG_LIBS) -lm
+LDLIBS = $(PKG_LIBS) $(OPENMP) -lm
+
+# Threads of the search.
+OPENMP := -fopenmp
 
 # The device program: outside the layers, only where there is something to build it with.
 NVCC ?= $(shell command -v nvcc)
@@ -47,7 +50,7 @@ DEVICE := $(if $(and $(NVCC),$(CUDA_SRC)),build/seqplan-device)
 WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wold-style-definition -Wdouble-promotion -Wfloat-equal -Wundef -Wcast-qual -Wwrite-strings -Wpointer-arith \
 	-Wformat=2 -Wvla -Wswitch-enum -fno-common
-BASE_FLAGS = -std=c17 -D_POSIX_C_SOURCE=200809L -ffp-contract=off -Isrc -Itests $(PKG_CFLAGS) $(WARNINGS)
+BASE_FLAGS = -std=c17 -D_POSIX_C_SOURCE=200809L -ffp-contract=off $(OPENMP) -Isrc -Itests $(PKG_CFLAGS) $(WARNINGS)
 WERROR := $(if $(filter true,$(CI)),-Werror)
 
 VARIANTS := release asan coverage analyze fuzz

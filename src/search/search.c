@@ -1,202 +1,273 @@
-/* Interim: every layout of the space, one after the other. */
+/* The search: units in waves, each wave knowing what the ones before it found (docs/search.md). Which units make a wave
+ * does not depend on the number of threads, nor does anything that is found. */
 #include "search/search_internal.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-struct run {
-    const struct plan_question *asked;
-    struct space *space;
-    struct sp_arena *arena, *scratch;
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { KEPT_FAMILIES = 48, FIRST_WAVE = 4, LARGEST_WAVE = 64, MAX_THREADS = 256 };
+
+static double now_s(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- objective and constraints ----------------------------------------------------------------------------------- */
+
+double plan_objective_of(const struct space *space, double step_time_s, double peak_bytes)
+{
+    static const double seconds_per_hour = 3600;
+    double gpus = (double)space->gpus;
+    switch (space->asked->objective) {
+    case PLAN_MEMORY:
+        return peak_bytes;
+    case PLAN_GPUS:
+        return gpus;
+    case PLAN_COST: {
+        const struct question *base = space_any_base(space);
+        double tokens = (double)base->run.global_batch * (double)base->run.seq;
+        return step_time_s / seconds_per_hour * gpus * base->hardware.gpu.price.value / tokens;
+    }
+    case PLAN_THROUGHPUT:
+    case N_PLAN_OBJECTIVES:
+        break;
+    }
+    return step_time_s;
+}
+
+/* The largest step time that keeps --min-mfu and --deadline: both fall with it. MFU times step time is the same for all
+ * layouts: it is taken from any one's estimate. */
+static void limit_time(const struct space *space, struct constraints *constraints)
+{
+    const struct plan_question *asked = space->asked;
+    const struct question *base = space_any_base(space);
+    if (asked->min_mfu_frac > 0) {
+        constraints->most_time_s = step_time_at_mfu(base, asked->min_mfu_frac);
+        constraints->most_time_reason = "min_mfu";
+    }
+    double steps = (double)base->run.run_tokens / ((double)base->run.global_batch * (double)base->run.seq);
+    if (asked->deadline_s > 0 && steps > 0 && asked->deadline_s / steps < constraints->most_time_s) {
+        constraints->most_time_s = asked->deadline_s / steps;
+        constraints->most_time_reason = "deadline";
+    }
+}
+
+static void limit_bytes(struct constraints *constraints, double bytes, const char *reason)
+{
+    if (bytes < constraints->most_bytes) {
+        constraints->most_bytes = bytes;
+        constraints->most_bytes_reason = reason;
+    }
+}
+
+static struct constraints constraints_of(const struct space *space)
+{
+    const struct plan_question *asked = space->asked;
+    const struct question *base = space_any_base(space);
+    double capacity = base->hardware.gpu.hbm_capacity.value;
+    struct constraints constraints = {.capacity_bytes = capacity,
+                                      .most_bytes = capacity,
+                                      .most_bytes_reason = "memory",
+                                      .host_bytes = base->hardware.node.host_memory.value,
+                                      .most_time_s = INFINITY,
+                                      .most_time_reason = "deadline"};
+    if (asked->max_memory_bytes > 0) {
+        limit_bytes(&constraints, asked->max_memory_bytes, "max_memory");
+    }
+    if (asked->headroom_bytes > 0 || asked->headroom_frac > 0) {
+        double kept = fmax(asked->headroom_bytes, asked->headroom_frac * capacity);
+        limit_bytes(&constraints, capacity - kept, "headroom");
+    }
+    limit_time(space, &constraints);
+    return constraints;
+}
+
+/* ---- waves ------------------------------------------------------------------------------------------------------- */
+
+/* One cluster size being searched. */
+struct sweep_of_units {
+    struct search search;
+    struct sp_arena *arena; /* of what is kept */
     struct plan *plan;
-    struct front front;
-    struct families families;
-    uint64_t index;
+    int n_threads;
+    struct worker workers[MAX_THREADS];
 };
 
-static void consider(struct run *run, const struct assignment *assignment)
+static int threads_of(const struct plan_question *asked)
 {
-    struct plan *plan = run->plan;
-    struct layout_spec layout = space_layout(run->space, assignment);
-    const struct question *base = run->space->bases[assignment->framework];
-    struct question *question = sp_arena_alloc(run->scratch, sizeof(*question));
-    struct estimate *estimate = sp_arena_alloc(run->scratch, sizeof(*estimate));
-    struct sp_error err = {0};
-    plan->considered++;
-    run->index++;
-    *question = *base;
-    question->layout = layout;
-    question->arena = run->scratch;
-    question->warnings = (struct sp_texts){.arena = run->scratch};
-    if (!step_check(question, &err)) {
-        rejections_add(plan, run->arena, err.rule, 1, err.text);
-        return;
-    }
-    const char *refusal = framework_refusal(question);
-    if (refusal != NULL) {
-        rejections_add(plan, run->arena, "not_in_framework", 1, refusal);
-        return;
-    }
-    step_estimate(question, estimate);
-    if (!estimate->fits) {
-        const char *example =
-            sp_format(run->scratch, "tp %lld sp %lld pp %lld dp %lld: %.1f GiB", (long long)layout.tp,
-                      (long long)layout.sp, (long long)layout.pp, (long long)layout.dp, estimate->peak_bytes / 0x1p30);
-        rejections_add(plan, run->arena, "memory", 1, example);
-        if (!plan->has_nearest_miss || estimate->peak_bytes < plan->nearest_miss.peak_bytes) {
-            plan->has_nearest_miss = true;
-            plan->nearest_miss = (struct plan_layout){.layout = layout,
-                                                      .gpus = run->space->gpus,
-                                                      .step_time_s = estimate->step_time_s,
-                                                      .peak_bytes = estimate->peak_bytes,
-                                                      .index = run->index};
-        }
-        return;
-    }
-    plan->evaluated++;
-    struct plan_layout found = {.layout = layout,
-                                .gpus = run->space->gpus,
-                                .step_time_s = estimate->step_time_s,
-                                .peak_bytes = estimate->peak_bytes,
-                                .index = run->index};
-    found.objective = run->asked->objective == PLAN_MEMORY ? found.peak_bytes : found.step_time_s;
-    front_add(&run->front, &found);
-    families_add(&run->families, &found);
+    int n = asked->n_threads;
+#ifdef _OPENMP
+    n = n > 0 ? n : omp_get_max_threads();
+#else
+    n = 1;
+#endif
+    return n < MAX_THREADS ? n : MAX_THREADS;
 }
 
-static void over_memory(struct run *run, struct assignment *a)
+static void open_workers(struct sweep_of_units *sweep)
 {
-    for (int s = 0; s < N_SCHEDULES; s++) {
-        struct values chunks;
-        if (!space_has_schedule(run->space, a->framework, (enum schedule_id)s, a->pp)) {
-            continue;
-        }
-        a->schedule = (enum schedule_id)s;
-        space_chunks(run->space, a->schedule, a->pp, &chunks);
-        for (int v = 0; v < chunks.n; v++) {
-            a->vpp = chunks.items[v];
-            for (int r = 0; r < space_recomputes(run->space, a->pp, a->vpp); r++) {
-                a->recompute = space_recompute(run->space, r);
-                for (int z = 0; z < N_ZERO_STAGES; z++) {
-                    for (unsigned o = 0; o < N_PLAN_OFFLOADS; o++) {
-                        struct sp_arena_mark mark = sp_arena_mark(run->scratch);
-                        a->zero = z;
-                        a->offload = o;
-                        if (space_has_sharding(run->space, z, o)) {
-                            consider(run, a);
-                        }
-                        sp_arena_rewind(run->scratch, mark);
-                    }
-                }
-            }
-        }
+    for (int i = 0; i < sweep->n_threads; i++) {
+        struct worker *worker = &sweep->workers[i];
+        worker->scratch = sp_arena_open();
+        worker->pricer = step_pricer_open(worker->scratch);
     }
 }
 
-static void over_batches(struct run *run, struct assignment *a)
+static void close_workers(struct sweep_of_units *sweep)
 {
-    struct values batches;
-    space_micro_batches(run->space, a->dp, &batches);
-    for (int b = 0; b < batches.n; b++) {
-        a->micro_batch = batches.items[b];
-        over_memory(run, a);
+    for (int i = 0; i < sweep->n_threads; i++) {
+        sp_arena_close(sweep->workers[i].scratch);
     }
 }
 
-static void over_orders(struct run *run, struct assignment *a)
+static int thread_number(void)
 {
-    enum axis orders[MAX_ORDERS][N_AXES];
-    a->order = NULL;
-    a->micro_batch = a->vpp = 1;
-    a->schedule = SCHEDULE_1F1B;
-    struct layout_spec layout = space_layout(run->space, a);
-    int n = layout_splits_experts(&layout) ? space_orders(run->space, &layout, orders) : 0;
-    if (n == 0) {
-        over_batches(run, a);
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* What one unit found joins the rest. Units are merged in the order of their wave. */
+static void merge(struct sweep_of_units *sweep, const struct findings *findings)
+{
+    struct plan *plan = sweep->plan;
+    const struct plan *counts = &findings->counts;
+    plan->evaluated += counts->evaluated;
+    for (int i = 0; i < counts->n_rejections; i++) {
+        rejections_add(plan, sweep->arena, counts->rejections[i].reason, counts->rejections[i].count,
+                       counts->rejections[i].example);
+    }
+    for (int i = 0; i < findings->front.n; i++) {
+        front_add(&sweep->search.front, &findings->front.items[i]);
+    }
+    for (int i = 0; i < findings->n_families; i++) {
+        families_add(&sweep->search.families, &findings->families[i]);
+    }
+}
+
+static void run_wave(struct sweep_of_units *sweep, const struct unit *units, int n)
+{
+    struct findings *findings = calloc((size_t)n, sizeof(*findings));
+    if (findings == NULL) {
+        abort();
+    }
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(sweep->n_threads)
+#endif
+    for (int i = 0; i < n; i++) {
+        findings[i].arena = sp_arena_open();
+        findings[i].front.arena = findings[i].arena;
+        unit_search(&sweep->search, &sweep->workers[thread_number()], &units[i], &findings[i]);
     }
     for (int i = 0; i < n; i++) {
-        a->order = orders[i];
-        over_batches(run, a);
+        merge(sweep, &findings[i]);
+        sp_arena_close(findings[i].arena);
     }
+    free(findings);
 }
 
-static void over_experts(struct run *run, struct assignment *a)
+static int compare_units(const void *a, const void *b)
 {
-    struct values eps;
-    struct values etps;
-    space_expert_degrees(run->space, &eps, &etps);
-    for (int e = 0; e < eps.n; e++) {
-        for (int t = 0; t < etps.n; t++) {
-            a->ep = eps.items[e];
-            a->etp = etps.items[t];
-            over_orders(run, a);
+    const struct unit *x = a;
+    const struct unit *y = b;
+    int by_bound = (x->bound_s > y->bound_s) - (x->bound_s < y->bound_s);
+    return by_bound != 0 ? by_bound : (x->first_index > y->first_index) - (x->first_index < y->first_index);
+}
+
+/* Best first: a good front early leaves out much of what follows. */
+static void sort_units(struct sweep_of_units *sweep, struct units *units)
+{
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic, 1) num_threads(sweep->n_threads)
+#endif
+    for (int i = 0; i < units->n; i++) {
+        unit_bound(&sweep->search, &sweep->workers[thread_number()], &units->items[i]);
+    }
+    qsort(units->items, (size_t)units->n, sizeof(units->items[0]), compare_units);
+}
+
+static void run_waves(struct sweep_of_units *sweep, struct units *units)
+{
+    const struct plan_question *asked = sweep->search.space->asked;
+    int64_t total = 0;
+    int64_t done = 0;
+    sort_units(sweep, units);
+    for (int i = 0; i < units->n; i++) {
+        total += units->items[i].size;
+    }
+    sweep->plan->considered += total;
+    int size = FIRST_WAVE;
+    for (int first = 0; first < units->n; first += size, size = size < LARGEST_WAVE ? 2 * size : size) {
+        int n = units->n - first < size ? units->n - first : size;
+        run_wave(sweep, &units->items[first], n);
+        for (int i = 0; i < n; i++) {
+            done += units->items[first + i].size;
+        }
+        if (asked->progress != NULL) {
+            asked->progress(asked->user, done, total);
+        }
+        if (first + size >= units->n) {
+            break;
         }
     }
 }
 
-static void over_stages(struct run *run, struct assignment *a, int64_t left)
-{
-    struct values pps;
-    space_degrees(&run->asked->axes.pp, left, &pps);
-    for (int p = 0; p < pps.n; p++) {
-        a->pp = pps.items[p];
-        if (left % a->pp != 0) {
-            continue;
-        }
-        a->dp = left / a->pp;
-        over_experts(run, a);
-    }
-}
+/* ---- cluster sizes ----------------------------------------------------------------------------------------------- */
 
-static void over_methods(struct run *run, struct assignment *a, int64_t left)
+/* Adds what one cluster size has to the plan. */
+static bool search_size(const struct plan_question *asked, int64_t gpus, struct sweep_of_units *sweep,
+                        struct sp_error *err)
 {
-    for (int f = 0; f < N_FRAMEWORKS; f++) {
-        for (int m = 0; m < N_METHODS; m++) {
-            struct values parts;
-            a->framework = (enum framework_id)f;
-            a->method = (enum method_id)m;
-            if (run->space->bases[f] == NULL || !space_has_method(run->space, a->framework, a->method, a->sp)) {
-                continue;
-            }
-            space_parts(run->space, a->method, a->sp, &parts);
-            for (int i = 0; i < parts.n; i++) {
-                a->part = parts.items[i];
-                over_stages(run, a, left);
-            }
-        }
+    struct space space;
+    struct units units;
+    struct grids grids;
+    if (!space_open(asked, gpus, sweep->arena, &space, err)) {
+        return false;
     }
+    units_open(&space, &units, &grids);
+    sweep->search.space = &space;
+    sweep->search.grids = &grids;
+    sweep->search.constraints = constraints_of(&space);
+    sweep->search.prunes = !asked->is_exhaustive;
+    for (int i = 0; i < sweep->n_threads; i++) {
+        sweep->workers[i].base = NULL;
+    }
+    run_waves(sweep, &units);
+    sweep->plan->global_batch = space.global_batch;
+    sweep->plan->is_batch_assumed = space.is_batch_assumed;
+    return true;
 }
 
 bool plan_search(const struct plan_question *question, struct sp_arena *arena, struct plan *plan, struct sp_error *err)
 {
-    enum { KEPT = 64 };
-    struct space space;
-    struct values tps;
-    struct values sps;
-    *plan = (struct plan){0};
+    double start = now_s();
+    struct sweep_of_units *sweep = sp_arena_alloc(arena, sizeof(*sweep));
     int64_t gpus = question->request.gpus.value;
-    if (!space_open(question, gpus, arena, &space, err)) {
+    *plan = (struct plan){0};
+    sweep->arena = arena;
+    sweep->plan = plan;
+    sweep->n_threads = threads_of(question);
+    sweep->search.front.arena = arena;
+    families_init(&sweep->search.families, arena, KEPT_FAMILIES);
+    open_workers(sweep);
+    bool is_good = search_size(question, gpus, sweep, err);
+    close_workers(sweep);
+    if (!is_good) {
         return false;
     }
-    struct run run = {.asked = question, .space = &space, .arena = arena, .scratch = sp_arena_open(), .plan = plan};
-    run.front.arena = arena;
-    families_init(&run.families, arena, KEPT);
-    space_degrees(&question->axes.tp, gpus, &tps);
-    for (int t = 0; t < tps.n; t++) {
-        space_degrees(&question->axes.sp, gpus / tps.items[t], &sps);
-        for (int s = 0; s < sps.n; s++) {
-            struct assignment a = {.tp = tps.items[t], .sp = sps.items[s]};
-            if (gpus % (a.tp * a.sp) == 0) {
-                over_methods(&run, &a, gpus / a.tp / a.sp);
-            }
-        }
-    }
-    ranking_finish(&run.families, &run.front, question->n_top, arena, plan);
+    ranking_finish(&sweep->search.families, &sweep->search.front, question->n_top, arena, plan);
     rejections_sort(plan);
-    plan->has_nearest_miss = plan->has_nearest_miss && plan->n_layouts == 0;
-    plan->global_batch = space.global_batch;
-    plan->is_batch_assumed = space.is_batch_assumed;
-    sp_arena_close(run.scratch);
+    plan->elapsed_s = now_s() - start;
     return true;
 }

@@ -50,10 +50,10 @@ struct plan_question {
     double headroom_bytes;   /* to be left of the capacity */
     double headroom_frac;    /* the same as a share of it */
     double min_mfu_frac;
-    double deadline_s; /* of a run of request.tokens */
-    int64_t max_gpus;  /* objectives gpus and cost try cluster sizes up to this; 0: up to that of the request */
-    bool keeps_misses; /* memory is no constraint: the smallest peak of the space, for the nearest miss */
-    int n_threads;     /* 0: as OpenMP has it */
+    double deadline_s;  /* of a run of request.tokens */
+    int64_t max_gpus;   /* objectives gpus and cost try cluster sizes up to this; 0: up to that of the request */
+    bool is_exhaustive; /* prices everything that a bound would leave out: for tests */
+    int n_threads;      /* 0: as OpenMP has it */
     void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL; from one thread */
     void *user;
 };

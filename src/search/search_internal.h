@@ -59,6 +59,41 @@ struct assignment {
 };
 struct layout_spec space_layout(const struct space *space, const struct assignment *assignment);
 
+/* ---- what the space is cut into (grids.c) ------------------------------------------------------------------------- */
+
+const struct question *space_any_base(const struct space *space);
+
+struct grid {
+    int64_t pp, dp, ep, etp;
+    int n_orders;
+    const enum axis *orders; /* n_orders x N_AXES; NULL: the base's alone */
+};
+struct grids {
+    int n, capacity;
+    struct grid *items;
+};
+/* With a grid a unit makes a family. */
+struct unit {
+    enum framework_id framework;
+    enum method_id method;
+    int64_t tp, sp, part;
+    int first_grid, n_grids;
+    int64_t size;         /* layouts */
+    uint64_t first_index; /* of the first of them in the order of the space */
+    double bound_s;       /* no layout of it is faster */
+};
+struct units {
+    int n, capacity;
+    struct unit *items;
+};
+/* In the order of the space. Degrees that do not multiply to the cluster make none. */
+void units_open(const struct space *space, struct units *units, struct grids *grids);
+/* Layouts of a family: micro-batches x placements x shardings x schedules with their recomputations. */
+int64_t space_grid_size(const struct space *space, enum framework_id framework, const struct grid *grid);
+int space_shardings(const struct space *space); /* of zero x offload */
+int64_t space_pipelines(const struct space *space, enum framework_id framework,
+                        int64_t pp); /* schedules, vpp, recompute */
+
 /* ---- what is best so far (ranking.c) ------------------------------------------------------------------------------ */
 
 /* Less is better: objective, time, memory, then the earlier layout. */
@@ -89,11 +124,47 @@ void ranking_finish(const struct families *families, const struct front *front, 
 void rejections_add(struct plan *plan, struct sp_arena *arena, const char *reason, int64_t count, const char *example);
 void rejections_sort(struct plan *plan);
 
-/* ---- constraints (limits of a question) --------------------------------------------------------------------------- */
+/* ---- one unit (unit_search.c) ------------------------------------------------------------------------------------- */
 
-struct bounds_asked { /* what a layout must keep; infinite where nothing is asked */
-    double most_bytes;
+/* What a layout must keep. */
+struct constraints {
+    double capacity_bytes; /* of a GPU */
+    double most_bytes;     /* the smallest of the capacity, --max-memory and what --headroom leaves */
+    const char *most_bytes_reason;
+    double host_bytes; /* of a node */
     double most_time_s;
+    const char *most_time_reason;
 };
+
+/* What one thread works with. */
+struct worker {
+    struct sp_arena *scratch;
+    struct step_pricer *pricer;
+    const struct question *base; /* of the pricer */
+    struct question question;    /* for rules */
+};
+
+/* What a unit adds. */
+struct findings {
+    struct sp_arena *arena;
+    struct plan counts; /* evaluated, rejections, nearest miss */
+    struct front front;
+    int n_families, capacity;
+    struct plan_layout *families; /* the best of each */
+};
+
+/* What the search knows before a wave of units, the same for all of them. */
+struct search {
+    const struct space *space;
+    const struct grids *grids;
+    struct constraints constraints;
+    struct front front;
+    struct families families;
+    bool prunes; /* leaves out what a bound shows to be useless */
+};
+void unit_bound(const struct search *search, struct worker *worker, struct unit *unit);
+void unit_search(const struct search *search, struct worker *worker, const struct unit *unit,
+                 struct findings *findings);
+double plan_objective_of(const struct space *space, double step_time_s, double peak_bytes);
 
 #endif

@@ -82,7 +82,7 @@ bool space_open(const struct plan_question *asked, int64_t gpus, struct sp_arena
     return true;
 }
 
-static const struct question *any_base(const struct space *space)
+const struct question *space_any_base(const struct space *space)
 {
     for (int f = 0; f < N_FRAMEWORKS; f++) {
         if (space->bases[f] != NULL) {
@@ -176,7 +176,7 @@ void space_parts(const struct space *space, enum method_id method, int64_t sp, s
 
 void space_expert_degrees(const struct space *space, struct values *eps, struct values *etps)
 {
-    int64_t n_experts = any_base(space)->model.n_experts;
+    int64_t n_experts = space_any_base(space)->model.n_experts;
     space_degrees(&space->asked->axes.ep, n_experts > 0 ? n_experts : 1, eps);
     space_degrees(&space->asked->axes.etp, 1, etps);
 }
@@ -206,7 +206,7 @@ void space_chunks(const struct space *space, enum schedule_id schedule, int64_t 
 {
     enum { CHUNKS_OF_ZBV = 2 };
     const struct plan_counts *given = &space->asked->axes.vpp;
-    int64_t n_layers = any_base(space)->model.n_layers;
+    int64_t n_layers = space_any_base(space)->model.n_layers;
     out->n = 0;
     for (int i = 0; i < given->n; i++) {
         bool is_interleaved = schedule == SCHEDULE_INTERLEAVED && given->values[i] > 1;
@@ -229,12 +229,22 @@ void space_chunks(const struct space *space, enum schedule_id schedule, int64_t 
     }
 }
 
-/* Layers of the largest chunk of pp x vpp, whichever way they are split. */
+/* Layers of the largest chunk of pp x vpp. */
 static int64_t largest_chunk(const struct space *space, int64_t pp, int64_t vpp)
 {
-    int64_t n_layers = any_base(space)->model.n_layers;
-    int64_t stage = (n_layers + pp - 1) / pp;
-    return (stage + vpp - 1) / vpp;
+    const struct question *base = space_any_base(space);
+    struct layout_spec layout = base->layout;
+    layout.pp = pp;
+    bool is_explicit = layout.pp_layers == PP_LAYERS_EXPLICIT && layout.n_stage_layers == pp;
+    if (pp > base->model.n_layers || (layout.pp_layers == PP_LAYERS_EXPLICIT && !is_explicit)) {
+        return 1; /* a rule refuses it */
+    }
+    int64_t most = 1;
+    for (int64_t stage = 0; stage < pp; stage++) {
+        int64_t layers = layout_stage_layers(&layout, &base->model, stage);
+        most = layers > most ? layers : most;
+    }
+    return (most + vpp - 1) / vpp;
 }
 
 int space_recomputes(const struct space *space, int64_t pp, int64_t vpp)
@@ -263,6 +273,40 @@ bool space_has_sharding(const struct space *space, int zero, unsigned offload)
            (axes->offloads == 0 || has_bit(axes->offloads, offload));
 }
 
+int space_shardings(const struct space *space)
+{
+    int n = 0;
+    for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
+        for (unsigned offload = 0; offload < N_PLAN_OFFLOADS; offload++) {
+            n += space_has_sharding(space, zero, offload) ? 1 : 0;
+        }
+    }
+    return n;
+}
+
+int64_t space_pipelines(const struct space *space, enum framework_id framework, int64_t pp)
+{
+    int64_t n = 0;
+    for (int s = 0; s < N_SCHEDULES; s++) {
+        struct values chunks;
+        if (!space_has_schedule(space, framework, (enum schedule_id)s, pp)) {
+            continue;
+        }
+        space_chunks(space, (enum schedule_id)s, pp, &chunks);
+        for (int v = 0; v < chunks.n; v++) {
+            n += space_recomputes(space, pp, chunks.items[v]);
+        }
+    }
+    return n;
+}
+
+int64_t space_grid_size(const struct space *space, enum framework_id framework, const struct grid *grid)
+{
+    struct values batches;
+    space_micro_batches(space, grid->dp, &batches);
+    return (int64_t)batches.n * grid->n_orders * space_shardings(space) * space_pipelines(space, framework, grid->pp);
+}
+
 /* ---- placement -------------------------------------------------------------------------------------------------- */
 
 /* What of a group's place decides a time. */
@@ -284,13 +328,13 @@ static void add_place(struct places *places, struct group_placement placement)
 /* Of all groups, the parts of sp included, whichever the method uses. */
 static struct places places_of(const struct space *space, const struct layout_spec *layout)
 {
-    const struct hardware_spec *hardware = &any_base(space)->hardware;
+    const struct hardware_spec *hardware = &space_any_base(space)->hardware;
     struct places places = {0};
     add_place(&places, layout_placement(layout, hardware, AXIS_TP));
     add_place(&places, layout_placement(layout, hardware, AXIS_CP));
     add_place(&places, layout_placement(layout, hardware, AXIS_PP));
     add_place(&places, layout_shard_placement(layout, hardware));
-    if (any_base(space)->model.n_experts > 0) {
+    if (space_any_base(space)->model.n_experts > 0) {
         add_place(&places, layout_expert_placement(layout, hardware, AXIS_TP));
         add_place(&places, layout_expert_placement(layout, hardware, AXIS_EP));
         add_place(&places, layout_expert_placement(layout, hardware, AXIS_DP));

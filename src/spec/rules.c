@@ -51,15 +51,22 @@ bool layout_fills_cluster(const struct question *question)
     return product_up_to(&question->layout, question->run.gpus) == question->run.gpus;
 }
 
+bool layout_check_theme(struct question *question, enum rule_theme theme, struct sp_error *err)
+{
+    typedef bool (*theme_fn)(struct question *, struct sp_error *);
+    static const theme_fn themes[N_RULE_THEMES] = {rules_software, rules_degrees, rules_experts, rules_sequence,
+                                                   rules_pipeline};
+    return themes[theme](question, err);
+}
+
 bool layout_check(struct question *question, struct sp_error *err)
 {
     bool is_legal = check_product(question, err);
     if (product_up_to(&question->layout, question->run.gpus) > question->run.gpus) {
         return false; /* the products below may not fit an integer */
     }
-    is_legal = rules_software(question, err) && is_legal;
-    is_legal = rules_degrees(question, err) && is_legal;
-    is_legal = rules_experts(question, err) && is_legal;
-    is_legal = rules_sequence(question, err) && is_legal;
-    return rules_pipeline(question, err) && is_legal;
+    for (int theme = 0; theme < N_RULE_THEMES; theme++) {
+        is_legal = layout_check_theme(question, (enum rule_theme)theme, err) && is_legal;
+    }
+    return is_legal;
 }

@@ -520,6 +520,13 @@ extern const struct sp_field run_fields[];
  * built yet. Every broken rule is added with sp_fail_rule(); warnings go to the question. True when all hold. */
 bool layout_check(struct question *question, struct sp_error *err);
 
+/* One theme of layout_check(), for who checks many layouts that share what it reads. tp x sp x pp x dp must be the
+ * cluster. software: method, framework, zero, offload. degrees: method, framework, tp, sp and its parts. experts: tp, pp,
+ * ep, etp. sequence: method, framework, sp, tp, micro-batch. pipeline: framework, pp, split of layers, schedule, vpp, dp,
+ * micro-batch, recomputation. */
+enum rule_theme { RULES_SOFTWARE, RULES_DEGREES, RULES_EXPERTS, RULES_SEQUENCE, RULES_PIPELINE, N_RULE_THEMES };
+bool layout_check_theme(struct question *question, enum rule_theme theme, struct sp_error *err);
+
 /* The framework's own: what estimate prices with a warning, plan leaves out and launch refuses. NULL when the framework
  * runs the layout, else why it does not. Copies into the question's arena. */
 const char *framework_refusal(const struct question *question);

@@ -84,6 +84,23 @@ static double precision_peak(const struct step_shape *shape)
     return shape->gpu->peak_bf16.value;
 }
 
+static double step_model_flop(const struct step_shape *shape)
+{
+    const struct question *question = shape->question;
+    double sequences = (double)question->run.global_batch;
+    double tokens = sequences * (double)question->run.seq;
+    /* frozen weights (LoRA) have no weight gradient: 4 FLOP a parameter and token instead of 6 */
+    double per_parameter = question->run.lora_rank > 0 ? 4 : 6;
+    return per_parameter * model_size(&question->model).active * tokens + 3 * sequences * attention_model_flop(shape);
+}
+
+double step_time_at_mfu(const struct question *question, double mfu_frac)
+{
+    struct step_shape shape;
+    step_shape_init(&shape, question);
+    return step_model_flop(&shape) / mfu_frac / (double)question->run.gpus / precision_peak(&shape);
+}
+
 static void rate(const struct step_shape *shape, struct estimate *estimate)
 {
     const struct question *question = shape->question;
@@ -95,9 +112,7 @@ static void rate(const struct step_shape *shape, struct estimate *estimate)
     estimate->parameters_active = size.active;
     estimate->tokens_per_s = tokens / estimate->step_time_s;
     estimate->tokens_per_s_per_gpu = estimate->tokens_per_s / gpus;
-    /* frozen weights (LoRA) have no weight gradient: 4 FLOP a parameter and token instead of 6 */
-    double per_parameter = question->run.lora_rank > 0 ? 4 : 6;
-    estimate->model_flop = per_parameter * size.active * tokens + 3 * sequences * attention_model_flop(shape);
+    estimate->model_flop = step_model_flop(shape);
     estimate->model_flop_per_s_per_gpu = estimate->model_flop / estimate->step_time_s / gpus;
     estimate->mfu_frac = estimate->model_flop_per_s_per_gpu / precision_peak(shape);
     double executed = estimate->model_flop + sequences * recomputed_flop(shape);

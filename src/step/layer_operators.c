@@ -416,12 +416,17 @@ static void price_pass(const struct step_shape *shape, int kind, struct operator
     add_tensor_parallel(shape, &shape->kinds[kind], list, is_backward);
 }
 
+void price_layer_repeats(const struct step_shape *shape, int kind, struct layer_operators *layer)
+{
+    operator_list_begin(&layer->reforward, NULL);
+    copy_repeated(shape, kind, layer, 0);
+}
+
 void price_layer_base(const struct step_shape *shape, int kind, struct layer_operators *layer)
 {
     price_pass(shape, kind, &layer->forward, false);
     price_pass(shape, kind, &layer->backward, true);
-    operator_list_begin(&layer->reforward, NULL);
-    copy_repeated(shape, kind, layer, 0);
+    price_layer_repeats(shape, kind, layer);
 }
 
 void price_layer_rest(const struct step_shape *shape, int kind, struct layer_operators *layer)

@@ -21,6 +21,11 @@ bool step_check(struct question *question, struct sp_error *err)
     return layout_holds && method_holds;
 }
 
+bool step_check_method(struct question *question, struct sp_error *err)
+{
+    return method_check(question, err);
+}
+
 static void remark_memory(struct question *question, const struct estimate *estimate)
 {
     if (!estimate->fits && estimate->headroom_bytes >= 0) {

@@ -139,8 +139,45 @@ struct estimate {
 
 /* All rules of a question, the method's included; several broken ones are joined. SP_ERROR_USAGE. Adds warnings. */
 bool step_check(struct question *question, struct sp_error *err) SP_MUST_CHECK;
+/* Those of the method alone: method, framework, tp, sp and its parts. */
+bool step_check_method(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 /* Prices a legal question (asserts that it is). Pure: same question, same bits. */
 void step_estimate(const struct question *question, struct estimate *estimate);
+/* The step time at which a layout of this model, cluster and batch has that MFU: the same for all of them. */
+double step_time_at_mfu(const struct question *question, double mfu_frac);
+
+/* ---- many layouts (pricer.c) ------------------------------------------------------------------------------------ */
+
+/* An estimate by parts, for who prices many layouts that share some: what depends on the degrees, the method, the
+ * placement and the micro-batch is priced once, then what sharding and offload change, then a schedule and a
+ * recomputation, which is quick. The two figures are those of step_estimate() on the same layout, bit for bit. Between the
+ * calls nothing is allocated. Layouts are legal ones. Not for --only attention. */
+struct step_pricer;
+struct step_pricer *step_pricer_open(struct sp_arena *arena);
+/* Model, hardware, software and run of what follows. Borrows. */
+void step_pricer_base(struct step_pricer *pricer, const struct question *question);
+/* Degrees, method, placement, micro-batch, split of layers; the rest of the layout waits for the next calls. */
+void step_pricer_place(struct step_pricer *pricer, const struct layout_spec *layout);
+/* No layout that is placed so takes less time or memory, whatever its sharding, offload, schedule and recomputation
+ * (docs/search.md has the proof). */
+struct step_bound {
+    double step_time_s, peak_bytes;
+};
+struct step_bound step_pricer_bound(const struct step_pricer *pricer);
+/* zero, offloads_*: of the layout. The bound is of all its schedules and recomputations; its time is that of the place. */
+void step_pricer_shard(struct step_pricer *pricer, const struct layout_spec *layout);
+struct step_bound step_pricer_shard_bound(const struct step_pricer *pricer);
+/* schedule, vpp, pp_layers, recompute, recompute_layers: of the layout. Memory first; whether that is enough decides if
+ * the time is worth asking for. */
+struct step_memory {
+    double peak_bytes;
+    double host_bytes; /* of one node */
+};
+struct step_memory step_pricer_memory(struct step_pricer *pricer, const struct layout_spec *layout);
+double step_pricer_time(struct step_pricer *pricer); /* of the layout that memory was last asked of */
+
+/* ---- remarks ---------------------------------------------------------------------------------------------------- */
+
 /* Adds to question->warnings and ->assumed what only the finished estimate shows: bubble, nearly full memory, sibling
  * curves, extrapolation. */
 void step_remarks(struct question *question, const struct estimate *estimate);

@@ -141,6 +141,8 @@ struct layer_operators { /* one layer, one micro-batch, the slowest rank */
  * offload add to it. The second goes on where the first ended: with its rows, or (operator_list_begin) with its sums. */
 void price_layer_base(const struct step_shape *shape, int kind, struct layer_operators *layer);
 void price_layer_rest(const struct step_shape *shape, int kind, struct layer_operators *layer);
+/* The reforward list of price_layer_base() alone, under the layout's recomputation now. */
+void price_layer_repeats(const struct step_shape *shape, int kind, struct layer_operators *layer);
 extern const char host_launches_name[]; /* the row of what the host's launches add to a layer's pass */
 /* Of a layer's products, in FLOP: those that per-operator recomputation does not keep (k, o, one of gate and up). */
 double dropped_products_share(const struct step_shape *shape, int kind);

@@ -1,0 +1,166 @@
+/* What the space is cut into: units (a method in a framework on tp x sp ranks) and, under each, grids (pp, dp, ep, etp with
+ * their placements). */
+#include "search/search_internal.h"
+
+#include <string.h>
+
+/* ---- grids ------------------------------------------------------------------------------------------------------- */
+
+static void append(struct sp_arena *arena, struct grids *grids, const struct grid *grid)
+{
+    enum { FIRST_CAPACITY = 256 };
+    if (grids->n == grids->capacity) {
+        int capacity = grids->capacity > 0 ? 2 * grids->capacity : FIRST_CAPACITY;
+        struct grid *items = sp_arena_array(arena, (size_t)capacity, sizeof(*items));
+        if (grids->n > 0) {
+            memcpy(items, grids->items, (size_t)grids->n * sizeof(*items));
+        }
+        grids->items = items;
+        grids->capacity = capacity;
+    }
+    grids->items[grids->n++] = *grid;
+}
+
+/* Any layout of these degrees. */
+static struct layout_spec grid_layout(const struct space *space, int64_t tp, int64_t sp, const struct grid *grid)
+{
+    struct layout_spec layout = space_any_base(space)->layout;
+    layout.tp = tp;
+    layout.sp = sp;
+    layout.pp = grid->pp;
+    layout.dp = grid->dp;
+    layout.ep = grid->ep;
+    layout.etp = grid->etp;
+    return layout;
+}
+
+static void place_grid(const struct space *space, int64_t tp, int64_t sp, struct grid *grid)
+{
+    enum axis orders[MAX_ORDERS][N_AXES];
+    struct layout_spec layout = grid_layout(space, tp, sp, grid);
+    grid->n_orders = 1;
+    grid->orders = NULL;
+    if (!layout_splits_experts(&layout)) {
+        return; /* a rule refuses it; its one order is the base's */
+    }
+    grid->n_orders = space_orders(space, &layout, orders);
+    enum axis(*kept)[N_AXES] = sp_arena_array(space->arena, (size_t)grid->n_orders, sizeof(*kept));
+    memcpy(kept, orders, (size_t)grid->n_orders * sizeof(*kept));
+    grid->orders = (const enum axis *)kept;
+}
+
+static void add_experts(const struct space *space, int64_t tp, int64_t sp, struct grid *grid, struct grids *grids)
+{
+    struct values eps;
+    struct values etps;
+    space_expert_degrees(space, &eps, &etps);
+    for (int e = 0; e < eps.n; e++) {
+        for (int t = 0; t < etps.n; t++) {
+            grid->ep = eps.items[e];
+            grid->etp = etps.items[t];
+            place_grid(space, tp, sp, grid);
+            append(space->arena, grids, grid);
+        }
+    }
+}
+
+/* pp and the dp that is left; a dp that is asked for and not left makes no grid. */
+static void add_stages(const struct space *space, int64_t tp, int64_t sp, struct grids *grids)
+{
+    int64_t left = space->gpus / tp / sp;
+    const struct plan_axes *axes = &space->asked->axes;
+    struct values pps;
+    space_degrees(&axes->pp, left, &pps);
+    for (int p = 0; p < pps.n; p++) {
+        struct grid grid = {.pp = pps.items[p]};
+        if (left % grid.pp != 0) {
+            continue;
+        }
+        grid.dp = left / grid.pp;
+        struct values dps;
+        space_degrees(&axes->dp, grid.dp, &dps);
+        for (int d = 0; d < dps.n; d++) {
+            if (dps.items[d] == grid.dp) {
+                add_experts(space, tp, sp, &grid, grids);
+                break;
+            }
+        }
+    }
+}
+
+/* ---- units ------------------------------------------------------------------------------------------------------- */
+
+static void append_unit(struct sp_arena *arena, struct units *units, const struct unit *unit)
+{
+    enum { FIRST_CAPACITY = 256 };
+    if (units->n == units->capacity) {
+        int capacity = units->capacity > 0 ? 2 * units->capacity : FIRST_CAPACITY;
+        struct unit *items = sp_arena_array(arena, (size_t)capacity, sizeof(*items));
+        if (units->n > 0) {
+            memcpy(items, units->items, (size_t)units->n * sizeof(*items));
+        }
+        units->items = items;
+        units->capacity = capacity;
+    }
+    units->items[units->n++] = *unit;
+}
+
+static int64_t unit_size(const struct space *space, const struct unit *unit, const struct grids *grids)
+{
+    int64_t size = 0;
+    for (int g = 0; g < unit->n_grids; g++) {
+        size += space_grid_size(space, unit->framework, &grids->items[unit->first_grid + g]);
+    }
+    return size;
+}
+
+static void add_methods(const struct space *space, struct unit *unit, struct units *units, const struct grids *grids)
+{
+    for (int f = 0; f < N_FRAMEWORKS; f++) {
+        for (int m = 0; m < N_METHODS; m++) {
+            struct values parts;
+            unit->framework = (enum framework_id)f;
+            unit->method = (enum method_id)m;
+            if (space->bases[f] == NULL || !space_has_method(space, unit->framework, unit->method, unit->sp)) {
+                continue;
+            }
+            space_parts(space, unit->method, unit->sp, &parts);
+            for (int i = 0; i < parts.n; i++) {
+                unit->part = parts.items[i];
+                unit->size = unit_size(space, unit, grids);
+                append_unit(space->arena, units, unit);
+            }
+        }
+    }
+}
+
+void units_open(const struct space *space, struct units *units, struct grids *grids)
+{
+    const struct plan_axes *axes = &space->asked->axes;
+    struct values tps;
+    struct values sps;
+    *units = (struct units){0};
+    *grids = (struct grids){0};
+    space_degrees(&axes->tp, space->gpus, &tps);
+    for (int t = 0; t < tps.n; t++) {
+        struct unit unit = {.tp = tps.items[t]};
+        if (space->gpus % unit.tp != 0) {
+            continue;
+        }
+        space_degrees(&axes->sp, space->gpus / unit.tp, &sps);
+        for (int s = 0; s < sps.n; s++) {
+            unit.sp = sps.items[s];
+            if (space->gpus / unit.tp % unit.sp == 0) {
+                unit.first_grid = grids->n;
+                add_stages(space, unit.tp, unit.sp, grids);
+                unit.n_grids = grids->n - unit.first_grid;
+                add_methods(space, &unit, units, grids);
+            }
+        }
+    }
+    uint64_t first = 0;
+    for (int i = 0; i < units->n; i++) {
+        units->items[i].first_index = first;
+        first += (uint64_t)units->items[i].size;
+    }
+}

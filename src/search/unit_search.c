@@ -1,0 +1,499 @@
+/* One unit of the space: its rules, its bounds, its layouts. What is shared is decided as early as it can be, and what is
+ * left out is counted whole. */
+#include "search/search_internal.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Schedules with their chunks, of one pp. */
+struct pipeline {
+    enum schedule_id schedule;
+    int64_t vpp;
+    int n_recomputes;
+    bool is_legal;
+};
+enum { MAX_PIPELINES = 512 };
+
+/* The search of one unit. */
+struct walk {
+    const struct search *search;
+    const struct unit *unit;
+    const struct grid *grid;
+    struct worker *worker;
+    struct findings *findings;
+    struct assignment at; /* what is decided so far */
+    uint64_t index;       /* of the next layout in the order of the space */
+    int n_pipelines;
+    struct pipeline pipelines[MAX_PIPELINES];
+    int64_t n_legal;   /* layouts of the legal pipelines */
+    int64_t n_illegal; /* of the others, counted when they were found */
+    bool has_best;     /* of the family */
+    struct plan_layout best;
+};
+
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
+
+static void reject(struct walk *walk, const char *reason, int64_t count, const char *example)
+{
+    rejections_add(&walk->findings->counts, walk->findings->arena, reason, count, example);
+}
+
+static bool has_reason(const struct walk *walk, const char *reason)
+{
+    const struct plan *counts = &walk->findings->counts;
+    for (int i = 0; i < counts->n_rejections; i++) {
+        if (strcmp(counts->rejections[i].reason, reason) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The layout at work, as options say it. */
+static const char *layout_text(const struct walk *walk)
+{
+    struct sp_arena *arena = walk->worker->scratch;
+    const struct layout_spec layout = space_layout(walk->search->space, &walk->at);
+    const char *part = layout.method == METHOD_USP ? sp_format(arena, " sp-ulysses %lld", (long long)layout.sp_ulysses)
+                       : layout.method == METHOD_DOUBLE_RING
+                           ? sp_format(arena, " sp-inner %lld", (long long)layout.sp_inner)
+                           : "";
+    return sp_format(arena, "%s %s tp %lld sp %lld%s pp %lld dp %lld micro-batch %lld",
+                     framework_names[layout.framework], method_names[layout.method], (long long)layout.tp,
+                     (long long)layout.sp, part, (long long)layout.pp, (long long)layout.dp,
+                     (long long)layout.micro_batch);
+}
+
+static void reject_bytes(struct walk *walk, const char *reason, int64_t count, double bytes, bool is_bound)
+{
+    if (has_reason(walk, reason)) {
+        reject(walk, reason, count, "");
+        return;
+    }
+    struct sp_arena *scratch = walk->worker->scratch;
+    struct sp_arena_mark mark = sp_arena_mark(scratch);
+    bool is_host = strcmp(reason, "host_memory") == 0;
+    double limit = is_host ? walk->search->constraints.host_bytes : walk->search->constraints.most_bytes;
+    reject(walk, reason, count,
+           sp_format(scratch, "%s: %s%s %s, of %s", layout_text(walk), is_bound ? "at least " : "",
+                     sp_quantity_print(scratch, bytes, SP_BYTES), is_host ? "of host memory" : "at its peak",
+                     sp_quantity_print(scratch, limit, SP_BYTES)));
+    sp_arena_rewind(scratch, mark);
+}
+
+static void reject_time(struct walk *walk, const char *reason, int64_t count, double time_s)
+{
+    if (has_reason(walk, reason)) {
+        reject(walk, reason, count, "");
+        return;
+    }
+    struct sp_arena *scratch = walk->worker->scratch;
+    struct sp_arena_mark mark = sp_arena_mark(scratch);
+    reject(walk, reason, count,
+           sp_format(scratch, "%s: at least %s a step", layout_text(walk),
+                     sp_quantity_print(scratch, time_s, SP_SECONDS)));
+    sp_arena_rewind(scratch, mark);
+}
+
+/* Leaves out `count` layouts that come next. */
+static void skip(struct walk *walk, int64_t count)
+{
+    walk->index += (uint64_t)count;
+}
+
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
+
+/* The question of what is decided so far, for rules; texts go to scratch. */
+static struct question *ask(struct walk *walk)
+{
+    struct question *question = &walk->worker->question;
+    struct sp_arena *scratch = walk->worker->scratch;
+    question->layout = space_layout(walk->search->space, &walk->at);
+    question->warnings = (struct sp_texts){.arena = scratch};
+    return question;
+}
+
+/* False, and counted, when a theme of rules refuses what is decided so far. */
+static bool keeps_theme(struct walk *walk, enum rule_theme theme, int64_t count)
+{
+    struct sp_error err = {.kind = SP_ERROR_NONE};
+    struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
+    bool holds = layout_check_theme(ask(walk), theme, &err);
+    if (!holds) {
+        reject(walk, err.rule, count, err.text);
+    }
+    sp_arena_rewind(walk->worker->scratch, mark);
+    return holds;
+}
+
+static bool keeps_method(struct walk *walk, int64_t count)
+{
+    struct sp_error err = {.kind = SP_ERROR_NONE};
+    struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
+    bool holds = step_check_method(ask(walk), &err);
+    if (!holds) {
+        reject(walk, err.rule, count, err.text);
+    }
+    sp_arena_rewind(walk->worker->scratch, mark);
+    return holds;
+}
+
+/* What the framework itself does not run. */
+static bool is_run(struct walk *walk, int64_t count)
+{
+    struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
+    const char *refusal = framework_refusal(ask(walk));
+    if (refusal != NULL) {
+        reject(walk, "not_in_framework", count, refusal);
+    }
+    sp_arena_rewind(walk->worker->scratch, mark);
+    return refusal == NULL;
+}
+
+static void begin_at(struct walk *walk)
+{
+    const struct unit *unit = walk->unit;
+    walk->at = (struct assignment){.framework = unit->framework,
+                                   .method = unit->method,
+                                   .tp = unit->tp,
+                                   .sp = unit->sp,
+                                   .part = unit->part,
+                                   .pp = 1,
+                                   .dp = walk->search->space->gpus / unit->tp / unit->sp,
+                                   .ep = 1,
+                                   .etp = 1,
+                                   .micro_batch = 1,
+                                   .vpp = 1,
+                                   .schedule = SCHEDULE_1F1B,
+                                   .recompute = {.kind = RECOMPUTE_NONE}};
+}
+
+/* Rules that all of a unit keeps or breaks. */
+static bool unit_is_legal(struct walk *walk)
+{
+    int64_t size = walk->unit->size;
+    return keeps_theme(walk, RULES_DEGREES, size) && keeps_method(walk, size) && is_run(walk, size);
+}
+
+/* ---- pipelines --------------------------------------------------------------------------------------------------- */
+
+static void list_pipelines(struct walk *walk)
+{
+    const struct space *space = walk->search->space;
+    walk->n_pipelines = 0;
+    for (int s = 0; s < N_SCHEDULES; s++) {
+        struct values chunks;
+        if (!space_has_schedule(space, walk->at.framework, (enum schedule_id)s, walk->at.pp)) {
+            continue;
+        }
+        space_chunks(space, (enum schedule_id)s, walk->at.pp, &chunks);
+        for (int v = 0; v < chunks.n; v++) {
+            assert(walk->n_pipelines < MAX_PIPELINES);
+            walk->pipelines[walk->n_pipelines++] =
+                (struct pipeline){.schedule = (enum schedule_id)s,
+                                  .vpp = chunks.items[v],
+                                  .n_recomputes = space_recomputes(space, walk->at.pp, chunks.items[v])};
+        }
+    }
+}
+
+/* Of the grid and micro-batch at work, over `times` placements and shardings. */
+static void check_pipelines(struct walk *walk, int64_t times)
+{
+    walk->n_legal = walk->n_illegal = 0;
+    for (int i = 0; i < walk->n_pipelines; i++) {
+        struct pipeline *pipeline = &walk->pipelines[i];
+        walk->at.schedule = pipeline->schedule;
+        walk->at.vpp = pipeline->vpp;
+        pipeline->is_legal = keeps_theme(walk, RULES_PIPELINE, times * pipeline->n_recomputes);
+        *(pipeline->is_legal ? &walk->n_legal : &walk->n_illegal) += pipeline->n_recomputes;
+    }
+}
+
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
+
+/* Whether no layout with these figures or larger ones can matter: something is as good in both, and its family has or the
+ * best families are better. */
+static bool is_useless(const struct walk *walk, struct step_bound bound)
+{
+    const struct search *search = walk->search;
+    if (!search->prunes || !(front_dominates(&search->front, bound.step_time_s, bound.peak_bytes) ||
+                             front_dominates(&walk->findings->front, bound.step_time_s, bound.peak_bytes))) {
+        return false;
+    }
+    double objective = plan_objective_of(search->space, bound.step_time_s, bound.peak_bytes);
+    const struct families *families = &search->families;
+    return (walk->has_best && objective > walk->best.objective) ||
+           (families->n == families->capacity && objective > families->items[families->n - 1].objective);
+}
+
+static void found(struct walk *walk, const struct layout_spec *layout, double time_s, double bytes)
+{
+    struct plan_layout one = {.layout = *layout,
+                              .gpus = walk->search->space->gpus,
+                              .step_time_s = time_s,
+                              .peak_bytes = bytes,
+                              .objective = plan_objective_of(walk->search->space, time_s, bytes),
+                              .index = walk->index};
+    front_add(&walk->findings->front, &one);
+    if (!walk->has_best || plan_layout_compare(&one, &walk->best) < 0) {
+        walk->best = one;
+        walk->has_best = true;
+    }
+}
+
+static void note_miss(struct walk *walk, const struct layout_spec *layout, double bytes)
+{
+    struct plan *counts = &walk->findings->counts;
+    if (!counts->has_nearest_miss || bytes < counts->nearest_miss.peak_bytes) {
+        counts->has_nearest_miss = true;
+        counts->nearest_miss = (struct plan_layout){
+            .layout = *layout, .gpus = walk->search->space->gpus, .peak_bytes = bytes, .index = walk->index};
+    }
+}
+
+/* One layout. */
+static void price(struct walk *walk, struct layout_spec *layout)
+{
+    struct step_pricer *pricer = walk->worker->pricer;
+    const struct constraints *constraints = &walk->search->constraints;
+    struct step_memory memory = step_pricer_memory(pricer, layout);
+    if (memory.peak_bytes > constraints->most_bytes) {
+        note_miss(walk, layout, memory.peak_bytes);
+        reject_bytes(walk, memory.peak_bytes > constraints->capacity_bytes ? "memory" : constraints->most_bytes_reason,
+                     1, memory.peak_bytes, false);
+        return;
+    }
+    if (memory.host_bytes > constraints->host_bytes) {
+        reject_bytes(walk, "host_memory", 1, memory.host_bytes, false);
+        return;
+    }
+    double time_s = step_pricer_time(pricer);
+    if (time_s > constraints->most_time_s) {
+        reject_time(walk, constraints->most_time_reason, 1, time_s);
+        return;
+    }
+    walk->findings->counts.evaluated++;
+    found(walk, layout, time_s, memory.peak_bytes);
+}
+
+static bool is_block_legal(struct walk *walk)
+{
+    bool is_given = walk->search->space->asked->axes.n_recomputes > 0;
+    return !is_given || walk->at.recompute.kind != RECOMPUTE_BLOCK || keeps_theme(walk, RULES_PIPELINE, 1);
+}
+
+static void over_pipelines(struct walk *walk)
+{
+    const struct space *space = walk->search->space;
+    for (int i = 0; i < walk->n_pipelines; i++) {
+        const struct pipeline *pipeline = &walk->pipelines[i];
+        if (!pipeline->is_legal) {
+            skip(walk, pipeline->n_recomputes);
+            continue;
+        }
+        walk->at.schedule = pipeline->schedule;
+        walk->at.vpp = pipeline->vpp;
+        struct layout_spec layout = space_layout(space, &walk->at);
+        for (int r = 0; r < pipeline->n_recomputes; r++) {
+            walk->at.recompute = space_recompute(space, r);
+            layout.recompute = walk->at.recompute.kind;
+            layout.recompute_layers = walk->at.recompute.layers;
+            if (is_block_legal(walk)) {
+                price(walk, &layout);
+            }
+            skip(walk, 1);
+        }
+    }
+}
+
+/* A bound of everything below that decides without pricing it: `count` legal layouts. */
+static bool is_decided(struct walk *walk, struct step_bound bound, int64_t count)
+{
+    const struct constraints *constraints = &walk->search->constraints;
+    bool prunes = walk->search->prunes;
+    if (prunes && bound.peak_bytes > constraints->most_bytes) {
+        const char *reason = bound.peak_bytes > constraints->capacity_bytes ? "memory" : constraints->most_bytes_reason;
+        reject_bytes(walk, reason, count, bound.peak_bytes, true);
+        return true;
+    }
+    if (prunes && bound.step_time_s > constraints->most_time_s) {
+        reject_time(walk, constraints->most_time_reason, count, bound.step_time_s);
+        return true;
+    }
+    if (is_useless(walk, bound)) {
+        reject_time(walk, "bound", count, bound.step_time_s);
+        return true;
+    }
+    return false;
+}
+
+/* ---- shardings --------------------------------------------------------------------------------------------------- */
+
+/* Legal shardings of the grid at work, found once for all its placements. */
+struct shardings {
+    int n_legal;
+    bool is_legal[N_ZERO_STAGES][N_PLAN_OFFLOADS];
+};
+
+static void check_shardings(struct walk *walk, int64_t times, struct shardings *shardings)
+{
+    const struct space *space = walk->search->space;
+    *shardings = (struct shardings){.n_legal = 0};
+    for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
+        for (unsigned offload = 0; offload < N_PLAN_OFFLOADS; offload++) {
+            walk->at.zero = zero;
+            walk->at.offload = offload;
+            if (!space_has_sharding(space, zero, offload)) {
+                continue;
+            }
+            bool is_legal = keeps_theme(walk, RULES_SOFTWARE, times) && is_run(walk, times);
+            shardings->is_legal[zero][offload] = is_legal;
+            shardings->n_legal += is_legal ? 1 : 0;
+        }
+    }
+    walk->at.zero = 0;
+    walk->at.offload = 0;
+}
+
+static void over_shardings(struct walk *walk, const struct shardings *shardings)
+{
+    const struct space *space = walk->search->space;
+    struct step_pricer *pricer = walk->worker->pricer;
+    int64_t n_pipelines = walk->n_legal + walk->n_illegal;
+    for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
+        for (unsigned offload = 0; offload < N_PLAN_OFFLOADS; offload++) {
+            if (!space_has_sharding(space, zero, offload)) {
+                continue;
+            }
+            walk->at.zero = zero;
+            walk->at.offload = offload;
+            struct layout_spec layout = space_layout(space, &walk->at);
+            if (!shardings->is_legal[zero][offload]) {
+                skip(walk, n_pipelines);
+                continue;
+            }
+            step_pricer_shard(pricer, &layout);
+            if (is_decided(walk, step_pricer_shard_bound(pricer), walk->n_legal)) {
+                skip(walk, n_pipelines);
+                continue;
+            }
+            over_pipelines(walk);
+        }
+    }
+}
+
+/* ---- placements, micro-batches, grids ---------------------------------------------------------------------------- */
+
+static void over_orders(struct walk *walk, const struct shardings *shardings)
+{
+    const struct space *space = walk->search->space;
+    int64_t size = (int64_t)space_shardings(space) * (walk->n_legal + walk->n_illegal);
+    for (int i = 0; i < walk->grid->n_orders; i++) {
+        walk->at.order = walk->grid->orders != NULL ? walk->grid->orders + (ptrdiff_t)i * N_AXES : NULL;
+        struct layout_spec layout = space_layout(space, &walk->at);
+        step_pricer_place(walk->worker->pricer, &layout);
+        if (is_decided(walk, step_pricer_bound(walk->worker->pricer), shardings->n_legal * walk->n_legal)) {
+            skip(walk, size);
+            continue;
+        }
+        over_shardings(walk, shardings);
+    }
+}
+
+static void search_batch(struct walk *walk)
+{
+    const struct space *space = walk->search->space;
+    int64_t n_shardings = space_shardings(space);
+    int64_t n_pipelines = space_pipelines(space, walk->at.framework, walk->at.pp);
+    int64_t n_orders = walk->grid->n_orders;
+    struct shardings shardings;
+    if (!keeps_theme(walk, RULES_SEQUENCE, n_orders * n_shardings * n_pipelines)) {
+        skip(walk, n_orders * n_shardings * n_pipelines);
+        return;
+    }
+    check_pipelines(walk, n_orders * n_shardings);
+    check_shardings(walk, n_orders * walk->n_legal, &shardings);
+    if (shardings.n_legal == 0 || walk->n_legal == 0) {
+        skip(walk, n_orders * n_shardings * n_pipelines);
+        return;
+    }
+    over_orders(walk, &shardings);
+}
+
+static void search_grid(struct walk *walk)
+{
+    const struct space *space = walk->search->space;
+    int64_t size = space_grid_size(space, walk->at.framework, walk->grid);
+    struct values batches;
+    begin_at(walk);
+    walk->at.pp = walk->grid->pp;
+    walk->at.dp = walk->grid->dp;
+    walk->at.ep = walk->grid->ep;
+    walk->at.etp = walk->grid->etp;
+    walk->has_best = false;
+    if (!keeps_theme(walk, RULES_EXPERTS, size) || !is_run(walk, size)) {
+        skip(walk, size);
+        return;
+    }
+    list_pipelines(walk);
+    space_micro_batches(space, walk->at.dp, &batches);
+    for (int b = 0; b < batches.n; b++) {
+        walk->at.micro_batch = batches.items[b];
+        walk->at.recompute = (struct plan_recompute){.kind = RECOMPUTE_NONE};
+        walk->at.zero = 0;
+        walk->at.offload = 0;
+        walk->at.order = NULL;
+        search_batch(walk);
+    }
+}
+
+/* ---- a unit ------------------------------------------------------------------------------------------------------ */
+
+static void use_base(struct walk *walk)
+{
+    const struct question *base = walk->search->space->bases[walk->unit->framework];
+    if (walk->worker->base != base) {
+        step_pricer_base(walk->worker->pricer, base);
+        walk->worker->question = *base;
+        walk->worker->question.arena = walk->worker->scratch;
+        walk->worker->base = base;
+    }
+    begin_at(walk);
+}
+
+static void keep_best(struct walk *walk)
+{
+    struct findings *findings = walk->findings;
+    if (!walk->has_best) {
+        return;
+    }
+    assert(findings->n_families < findings->capacity);
+    findings->families[findings->n_families++] = walk->best;
+}
+
+void unit_search(const struct search *search, struct worker *worker, const struct unit *unit, struct findings *findings)
+{
+    struct walk walk = {.search = search, .unit = unit, .worker = worker, .findings = findings};
+    use_base(&walk);
+    walk.index = unit->first_index;
+    if (!unit_is_legal(&walk)) {
+        return;
+    }
+    findings->capacity = unit->n_grids;
+    findings->families = sp_arena_array(findings->arena, (size_t)unit->n_grids + 1, sizeof(*findings->families));
+    for (int g = 0; g < unit->n_grids; g++) {
+        walk.grid = &search->grids->items[unit->first_grid + g];
+        search_grid(&walk);
+        keep_best(&walk);
+    }
+}
+
+/* The fastest that it could be, by the first placement and micro-batch of each grid: units that promise most go first. */
+void unit_bound(const struct search *search, struct worker *worker, struct unit *unit)
+{
+    (void)search;
+    (void)worker;
+    unit->bound_s = 0;
+}
