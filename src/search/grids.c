@@ -134,7 +134,7 @@ static void add_methods(const struct space *space, struct unit *unit, struct uni
     }
 }
 
-void units_open(const struct space *space, struct units *units, struct grids *grids)
+void units_open(const struct space *space, uint64_t first_index, struct units *units, struct grids *grids)
 {
     const struct plan_axes *axes = &space->asked->axes;
     struct values tps;
@@ -158,7 +158,7 @@ void units_open(const struct space *space, struct units *units, struct grids *gr
             }
         }
     }
-    uint64_t first = 0;
+    uint64_t first = first_index;
     for (int i = 0; i < units->n; i++) {
         units->items[i].first_index = first;
         first += (uint64_t)units->items[i].size;

@@ -12,7 +12,7 @@
 #include <omp.h>
 #endif
 
-enum { KEPT_FAMILIES = 48, FIRST_WAVE = 4, LARGEST_WAVE = 64, MAX_THREADS = 256 };
+enum { FIRST_WAVE = 4, LARGEST_WAVE = 64, MAX_THREADS = 256 };
 
 static double now_s(void)
 {
@@ -20,6 +20,9 @@ static double now_s(void)
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+/* What is not asked for: nothing, or what keeps a plan from being empty, to find the nearest miss. */
+enum relaxed { RELAXED_NOTHING, RELAXED_TIME, RELAXED_MEMORY };
 
 /* ---- objective and constraints ----------------------------------------------------------------------------------- */
 
@@ -69,7 +72,7 @@ static void limit_bytes(struct constraints *constraints, double bytes, const cha
     }
 }
 
-static struct constraints constraints_of(const struct space *space)
+static struct constraints constraints_of(const struct space *space, enum relaxed relaxed)
 {
     const struct plan_question *asked = space->asked;
     const struct question *base = space_any_base(space);
@@ -87,7 +90,12 @@ static struct constraints constraints_of(const struct space *space)
         double kept = fmax(asked->headroom_bytes, asked->headroom_frac * capacity);
         limit_bytes(&constraints, capacity - kept, "headroom");
     }
-    limit_time(space, &constraints);
+    if (relaxed == RELAXED_NOTHING) {
+        limit_time(space, &constraints);
+    }
+    if (relaxed == RELAXED_MEMORY) {
+        constraints.most_bytes = constraints.host_bytes = INFINITY;
+    }
     return constraints;
 }
 
@@ -98,6 +106,8 @@ struct sweep_of_units {
     struct search search;
     struct sp_arena *arena; /* of what is kept */
     struct plan *plan;
+    enum relaxed relaxed;
+    uint64_t first_index; /* of the layouts of this cluster size */
     int n_threads;
     struct worker workers[MAX_THREADS];
 };
@@ -225,6 +235,13 @@ static void run_waves(struct sweep_of_units *sweep, struct units *units)
 
 /* ---- cluster sizes ----------------------------------------------------------------------------------------------- */
 
+static bool has_price(const struct space *space, struct sp_error *err)
+{
+    const struct gpu_spec *gpu = &space_any_base(space)->hardware.gpu;
+    return space->asked->objective != PLAN_COST || gpu->price.value > 0 ||
+           sp_fail(err, SP_ERROR_USAGE, "--objective cost: %s has no price; add --set gpu.price=2.50/h", gpu->name);
+}
+
 /* Adds what one cluster size has to the plan. */
 static bool search_size(const struct plan_question *asked, int64_t gpus, struct sweep_of_units *sweep,
                         struct sp_error *err)
@@ -232,13 +249,16 @@ static bool search_size(const struct plan_question *asked, int64_t gpus, struct 
     struct space space;
     struct units units;
     struct grids grids;
-    if (!space_open(asked, gpus, sweep->arena, &space, err)) {
+    if (!space_open(asked, gpus, sweep->arena, &space, err) || !has_price(&space, err)) {
         return false;
     }
-    units_open(&space, &units, &grids);
+    units_open(&space, sweep->first_index, &units, &grids);
+    for (int i = 0; i < units.n; i++) {
+        sweep->first_index += (uint64_t)units.items[i].size;
+    }
     sweep->search.space = &space;
     sweep->search.grids = &grids;
-    sweep->search.constraints = constraints_of(&space);
+    sweep->search.constraints = constraints_of(&space, sweep->relaxed);
     sweep->search.prunes = !asked->is_exhaustive;
     for (int i = 0; i < sweep->n_threads; i++) {
         sweep->workers[i].base = NULL;
@@ -249,25 +269,106 @@ static bool search_size(const struct plan_question *asked, int64_t gpus, struct 
     return true;
 }
 
-bool plan_search(const struct plan_question *question, struct sp_arena *arena, struct plan *plan, struct sp_error *err)
+/* 1, 2, 4 ... of a node's GPUs, then 1, 2, 3, 4, 6, 8, 12 ... nodes, and the largest. */
+enum { MAX_SIZES = 160 };
+static int cluster_sizes(int64_t per_node, int64_t largest, int64_t sizes[MAX_SIZES])
 {
-    double start = now_s();
+    int n = 0;
+    for (int64_t gpus = 1; gpus < per_node && gpus < largest; gpus++) {
+        if (per_node % gpus == 0 && n < MAX_SIZES - 1) {
+            sizes[n++] = gpus;
+        }
+    }
+    for (int64_t nodes = 1; nodes * per_node < largest && n < MAX_SIZES - 2; nodes *= 2) {
+        sizes[n++] = nodes * per_node;
+        if (nodes > 1 && nodes / 2 * 3 * per_node < largest) {
+            sizes[n++] = nodes / 2 * 3 * per_node;
+        }
+    }
+    sizes[n++] = largest;
+    return n;
+}
+
+/* Searches the cluster, or all sizes up to it where the objective asks; the smallest that has anything is the answer of
+ * objective gpus. */
+static bool search_sizes(const struct plan_question *asked, struct sweep_of_units *sweep, struct sp_error *err)
+{
+    int64_t per_node = 0;
+    if (!space_node_size(asked, sweep->arena, &per_node, err)) {
+        return false;
+    }
+    int64_t largest = asked->request.gpus.is_given ? asked->request.gpus.value : asked->request.nodes.value * per_node;
+    largest = asked->max_gpus > 0 && (asked->max_gpus < largest || largest == 0) ? asked->max_gpus : largest;
+    int64_t sizes[MAX_SIZES] = {largest};
+    int n = 1;
+    if (asked->objective == PLAN_GPUS || asked->objective == PLAN_COST) {
+        n = cluster_sizes(per_node, largest, sizes);
+    }
+    for (int i = 0; i < n; i++) {
+        if (!search_size(asked, sizes[i], sweep, err)) {
+            return false;
+        }
+        if (asked->objective == PLAN_GPUS && sweep->search.families.n > 0) {
+            break;
+        }
+    }
+    return true;
+}
+
+static bool run_search(const struct plan_question *asked, enum relaxed relaxed, struct sp_arena *arena,
+                       struct plan *plan, struct sp_error *err)
+{
     struct sweep_of_units *sweep = sp_arena_alloc(arena, sizeof(*sweep));
-    int64_t gpus = question->request.gpus.value;
     *plan = (struct plan){0};
     sweep->arena = arena;
     sweep->plan = plan;
-    sweep->n_threads = threads_of(question);
+    sweep->relaxed = relaxed;
+    sweep->n_threads = threads_of(asked);
     sweep->search.front.arena = arena;
-    families_init(&sweep->search.families, arena, KEPT_FAMILIES);
+    families_init(&sweep->search.families, arena, asked->n_top > asked->n_kept ? asked->n_top : asked->n_kept);
     open_workers(sweep);
-    bool is_good = search_size(question, gpus, sweep, err);
+    bool is_good = search_sizes(asked, sweep, err);
     close_workers(sweep);
-    if (!is_good) {
+    if (is_good) {
+        ranking_finish(&sweep->search.families, &sweep->search.front, asked->n_top, arena, plan);
+        rejections_sort(plan);
+    }
+    return is_good;
+}
+
+/* The layout that comes nearest: without the limits of time where memory is not what is missing, else the smallest peak. */
+static bool find_nearest_miss(const struct plan_question *question, struct sp_arena *arena, struct plan *plan,
+                              struct sp_error *err)
+{
+    struct plan_question asked = *question;
+    struct plan near;
+    asked.n_top = 1;
+    asked.progress = NULL;
+    bool has_time_limit = asked.min_mfu_frac > 0 || asked.deadline_s > 0;
+    asked.objective = PLAN_THROUGHPUT;
+    if (has_time_limit && !run_search(&asked, RELAXED_TIME, arena, &near, err)) {
         return false;
     }
-    ranking_finish(&sweep->search.families, &sweep->search.front, question->n_top, arena, plan);
-    rejections_sort(plan);
+    if (!has_time_limit || near.n_layouts == 0) {
+        asked.objective = PLAN_MEMORY;
+        if (!run_search(&asked, RELAXED_MEMORY, arena, &near, err)) {
+            return false;
+        }
+    }
+    plan->has_nearest_miss = near.n_layouts > 0;
+    if (plan->has_nearest_miss) {
+        plan->nearest_miss = near.kept[0];
+    }
+    return true;
+}
+
+bool plan_search(const struct plan_question *question, struct sp_arena *arena, struct plan *plan, struct sp_error *err)
+{
+    double start = now_s();
+    if (!run_search(question, RELAXED_NOTHING, arena, plan, err) ||
+        (plan->n_layouts == 0 && !find_nearest_miss(question, arena, plan, err))) {
+        return false;
+    }
     plan->elapsed_s = now_s() - start;
     return true;
 }

@@ -46,6 +46,7 @@ struct plan_question {
     struct plan_axes axes;
     enum plan_objective objective;
     int n_top;               /* plans beside those of the front */
+    int n_kept;              /* families whose best is kept */
     double max_memory_bytes; /* of peak_bytes */
     double headroom_bytes;   /* to be left of the capacity */
     double headroom_frac;    /* the same as a share of it */

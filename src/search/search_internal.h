@@ -18,6 +18,9 @@ struct space {
 /* Resolves the question for every framework of the axes. */
 bool space_open(const struct plan_question *asked, int64_t gpus, struct sp_arena *arena, struct space *space,
                 struct sp_error *err) SP_MUST_CHECK;
+/* GPUs of a node of the question's hardware. */
+bool space_node_size(const struct plan_question *asked, struct sp_arena *arena, int64_t *gpus,
+                     struct sp_error *err) SP_MUST_CHECK;
 /* The request of a base; with the flags of what the search decides, which nobody then assumed. */
 struct request space_request(const struct space *space, enum framework_id framework);
 
@@ -87,7 +90,7 @@ struct units {
     struct unit *items;
 };
 /* In the order of the space. Degrees that do not multiply to the cluster make none. */
-void units_open(const struct space *space, struct units *units, struct grids *grids);
+void units_open(const struct space *space, uint64_t first_index, struct units *units, struct grids *grids);
 /* Layouts of a family: micro-batches x placements x shardings x schedules with their recomputations. */
 int64_t space_grid_size(const struct space *space, enum framework_id framework, const struct grid *grid);
 int space_shardings(const struct space *space); /* of zero x offload */

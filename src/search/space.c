@@ -5,12 +5,12 @@
 
 const char *const plan_objective_names[] = {"throughput", "memory", "gpus", "cost", NULL};
 
-enum { DEFAULT_TOP = 10 };
+enum { DEFAULT_TOP = 10, DEFAULT_KEPT = 48 };
 static const int64_t DEFAULT_BATCH_TOKENS = (int64_t)16 << 20; /* the contract's, in tokens */
 
 void plan_question_init(struct plan_question *question, struct sp_arena *arena)
 {
-    *question = (struct plan_question){.n_top = DEFAULT_TOP};
+    *question = (struct plan_question){.n_top = DEFAULT_TOP, .n_kept = DEFAULT_KEPT};
     request_init(&question->request, arena);
 }
 
@@ -90,6 +90,16 @@ const struct question *space_any_base(const struct space *space)
         }
     }
     return NULL;
+}
+
+bool space_node_size(const struct plan_question *asked, struct sp_arena *arena, int64_t *gpus, struct sp_error *err)
+{
+    struct space space;
+    if (!space_open(asked, 1, arena, &space, err)) { /* one GPU is a legal cluster of any node */
+        return false;
+    }
+    *gpus = (int64_t)space_any_base(&space)->hardware.node.gpus.value;
+    return true;
 }
 
 /* ---- degrees ---------------------------------------------------------------------------------------------------- */

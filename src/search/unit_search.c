@@ -23,12 +23,15 @@ struct walk {
     struct worker *worker;
     struct findings *findings;
     struct assignment at; /* what is decided so far */
-    uint64_t index;       /* of the next layout in the order of the space */
+    uint64_t index;       /* of the next layout in the order of the space: placements, then shardings, then pipelines */
     int n_pipelines;
     struct pipeline pipelines[MAX_PIPELINES];
-    int64_t n_legal;   /* layouts of the legal pipelines */
-    int64_t n_illegal; /* of the others, counted when they were found */
-    bool has_best;     /* of the family */
+    int64_t n_legal; /* layouts of the legal pipelines; the others are counted when they are found */
+    int64_t n_pipes; /* of all pipelines */
+    int64_t n_order; /* layouts of one placement: shardings x pipelines */
+    int n_alive;     /* placements that no bound has left out ... */
+    int alive[MAX_ORDERS];
+    bool has_best; /* of the family */
     struct plan_layout best;
 };
 
@@ -94,12 +97,6 @@ static void reject_time(struct walk *walk, const char *reason, int64_t count, do
            sp_format(scratch, "%s: at least %s a step", layout_text(walk),
                      sp_quantity_print(scratch, time_s, SP_SECONDS)));
     sp_arena_rewind(scratch, mark);
-}
-
-/* Leaves out `count` layouts that come next. */
-static void skip(struct walk *walk, int64_t count)
-{
-    walk->index += (uint64_t)count;
 }
 
 /* ---- rules ------------------------------------------------------------------------------------------------------- */
@@ -201,13 +198,13 @@ static void list_pipelines(struct walk *walk)
 /* Of the grid and micro-batch at work, over `times` placements and shardings. */
 static void check_pipelines(struct walk *walk, int64_t times)
 {
-    walk->n_legal = walk->n_illegal = 0;
+    walk->n_legal = 0;
     for (int i = 0; i < walk->n_pipelines; i++) {
         struct pipeline *pipeline = &walk->pipelines[i];
         walk->at.schedule = pipeline->schedule;
         walk->at.vpp = pipeline->vpp;
         pipeline->is_legal = keeps_theme(walk, RULES_PIPELINE, times * pipeline->n_recomputes);
-        *(pipeline->is_legal ? &walk->n_legal : &walk->n_illegal) += pipeline->n_recomputes;
+        walk->n_legal += pipeline->is_legal ? pipeline->n_recomputes : 0;
     }
 }
 
@@ -228,14 +225,22 @@ static bool is_useless(const struct walk *walk, struct step_bound bound)
            (families->n == families->capacity && objective > families->items[families->n - 1].objective);
 }
 
-static void found(struct walk *walk, const struct layout_spec *layout, double time_s, double bytes)
+static void set_order(const struct walk *walk, int order, struct layout_spec *layout)
+{
+    if (walk->grid->orders != NULL) {
+        memcpy(layout->order, walk->grid->orders + (ptrdiff_t)order * N_AXES, sizeof(layout->order));
+    }
+}
+
+static void found(struct walk *walk, const struct layout_spec *layout, const struct step_bound *figures, uint64_t index)
 {
     struct plan_layout one = {.layout = *layout,
                               .gpus = walk->search->space->gpus,
-                              .step_time_s = time_s,
-                              .peak_bytes = bytes,
-                              .objective = plan_objective_of(walk->search->space, time_s, bytes),
-                              .index = walk->index};
+                              .step_time_s = figures->step_time_s,
+                              .peak_bytes = figures->peak_bytes,
+                              .objective =
+                                  plan_objective_of(walk->search->space, figures->step_time_s, figures->peak_bytes),
+                              .index = index};
     front_add(&walk->findings->front, &one);
     if (!walk->has_best || plan_layout_compare(&one, &walk->best) < 0) {
         walk->best = one;
@@ -243,68 +248,60 @@ static void found(struct walk *walk, const struct layout_spec *layout, double ti
     }
 }
 
-static void note_miss(struct walk *walk, const struct layout_spec *layout, double bytes)
-{
-    struct plan *counts = &walk->findings->counts;
-    if (!counts->has_nearest_miss || bytes < counts->nearest_miss.peak_bytes) {
-        counts->has_nearest_miss = true;
-        counts->nearest_miss = (struct plan_layout){
-            .layout = *layout, .gpus = walk->search->space->gpus, .peak_bytes = bytes, .index = walk->index};
-    }
-}
-
-/* One layout. */
-static void price(struct walk *walk, struct layout_spec *layout)
+/* One layout in the placements that are left. */
+static void price(struct walk *walk, struct layout_spec *layout, uint64_t index)
 {
     struct step_pricer *pricer = walk->worker->pricer;
     const struct constraints *constraints = &walk->search->constraints;
     struct step_memory memory = step_pricer_memory(pricer, layout);
     if (memory.peak_bytes > constraints->most_bytes) {
-        note_miss(walk, layout, memory.peak_bytes);
-        reject_bytes(walk, memory.peak_bytes > constraints->capacity_bytes ? "memory" : constraints->most_bytes_reason,
-                     1, memory.peak_bytes, false);
+        const char *reason =
+            memory.peak_bytes > constraints->capacity_bytes ? "memory" : constraints->most_bytes_reason;
+        reject_bytes(walk, reason, walk->n_alive, memory.peak_bytes, false);
         return;
     }
     if (memory.host_bytes > constraints->host_bytes) {
-        reject_bytes(walk, "host_memory", 1, memory.host_bytes, false);
+        reject_bytes(walk, "host_memory", walk->n_alive, memory.host_bytes, false);
         return;
     }
-    double time_s = step_pricer_time(pricer);
-    if (time_s > constraints->most_time_s) {
-        reject_time(walk, constraints->most_time_reason, 1, time_s);
-        return;
+    for (int i = 0; i < walk->n_alive; i++) {
+        int order = walk->alive[i];
+        double time_s = step_pricer_time(pricer, i);
+        if (time_s > constraints->most_time_s) {
+            reject_time(walk, constraints->most_time_reason, 1, time_s);
+            continue;
+        }
+        walk->findings->counts.evaluated++;
+        set_order(walk, order, layout);
+        found(walk, layout, &(struct step_bound){time_s, memory.peak_bytes},
+              index + (uint64_t)order * (uint64_t)walk->n_order);
     }
-    walk->findings->counts.evaluated++;
-    found(walk, layout, time_s, memory.peak_bytes);
 }
 
 static bool is_block_legal(struct walk *walk)
 {
     bool is_given = walk->search->space->asked->axes.n_recomputes > 0;
-    return !is_given || walk->at.recompute.kind != RECOMPUTE_BLOCK || keeps_theme(walk, RULES_PIPELINE, 1);
+    return !is_given || walk->at.recompute.kind != RECOMPUTE_BLOCK || keeps_theme(walk, RULES_PIPELINE, walk->n_alive);
 }
 
-static void over_pipelines(struct walk *walk)
+/* index: of the first of them in the first placement. */
+static void over_pipelines(struct walk *walk, uint64_t index)
 {
     const struct space *space = walk->search->space;
     for (int i = 0; i < walk->n_pipelines; i++) {
         const struct pipeline *pipeline = &walk->pipelines[i];
-        if (!pipeline->is_legal) {
-            skip(walk, pipeline->n_recomputes);
-            continue;
-        }
         walk->at.schedule = pipeline->schedule;
         walk->at.vpp = pipeline->vpp;
         struct layout_spec layout = space_layout(space, &walk->at);
-        for (int r = 0; r < pipeline->n_recomputes; r++) {
+        for (int r = 0; pipeline->is_legal && r < pipeline->n_recomputes; r++) {
             walk->at.recompute = space_recompute(space, r);
             layout.recompute = walk->at.recompute.kind;
             layout.recompute_layers = walk->at.recompute.layers;
             if (is_block_legal(walk)) {
-                price(walk, &layout);
+                price(walk, &layout, index + (uint64_t)r);
             }
-            skip(walk, 1);
         }
+        index += (uint64_t)pipeline->n_recomputes;
     }
 }
 
@@ -357,11 +354,25 @@ static void check_shardings(struct walk *walk, int64_t times, struct shardings *
     walk->at.offload = 0;
 }
 
+static void search_sharding(struct walk *walk, uint64_t index)
+{
+    struct layout_spec layout = space_layout(walk->search->space, &walk->at);
+    step_pricer_shard(walk->worker->pricer, &layout);
+    double peak_bytes = step_pricer_shard_bound(walk->worker->pricer);
+    struct step_bound bound = {0, peak_bytes};
+    for (int i = 0; i < walk->n_alive; i++) {
+        double place_s = step_pricer_place_bound(walk->worker->pricer, i);
+        bound.step_time_s = i == 0 ? place_s : fmin(bound.step_time_s, place_s);
+    }
+    if (!is_decided(walk, bound, walk->n_alive * walk->n_legal)) {
+        over_pipelines(walk, index);
+    }
+}
+
 static void over_shardings(struct walk *walk, const struct shardings *shardings)
 {
     const struct space *space = walk->search->space;
-    struct step_pricer *pricer = walk->worker->pricer;
-    int64_t n_pipelines = walk->n_legal + walk->n_illegal;
+    uint64_t index = walk->index;
     for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
         for (unsigned offload = 0; offload < N_PLAN_OFFLOADS; offload++) {
             if (!space_has_sharding(space, zero, offload)) {
@@ -369,63 +380,73 @@ static void over_shardings(struct walk *walk, const struct shardings *shardings)
             }
             walk->at.zero = zero;
             walk->at.offload = offload;
-            struct layout_spec layout = space_layout(space, &walk->at);
-            if (!shardings->is_legal[zero][offload]) {
-                skip(walk, n_pipelines);
-                continue;
+            if (shardings->is_legal[zero][offload]) {
+                search_sharding(walk, index);
             }
-            step_pricer_shard(pricer, &layout);
-            if (is_decided(walk, step_pricer_shard_bound(pricer), walk->n_legal)) {
-                skip(walk, n_pipelines);
-                continue;
-            }
-            over_pipelines(walk);
+            index += (uint64_t)walk->n_pipes;
         }
     }
 }
 
 /* ---- placements, micro-batches, grids ---------------------------------------------------------------------------- */
 
-static void over_orders(struct walk *walk, const struct shardings *shardings)
+/* Prices the placements; those that a bound leaves out are counted. `count`: legal layouts of each. */
+static void place_all(struct walk *walk, double peak_bytes, int64_t count)
 {
-    const struct space *space = walk->search->space;
-    int64_t size = (int64_t)space_shardings(space) * (walk->n_legal + walk->n_illegal);
-    for (int i = 0; i < walk->grid->n_orders; i++) {
-        walk->at.order = walk->grid->orders != NULL ? walk->grid->orders + (ptrdiff_t)i * N_AXES : NULL;
-        struct layout_spec layout = space_layout(space, &walk->at);
-        step_pricer_place(walk->worker->pricer, &layout);
-        if (is_decided(walk, step_pricer_bound(walk->worker->pricer), shardings->n_legal * walk->n_legal)) {
-            skip(walk, size);
-            continue;
+    static const enum axis *const none = NULL;
+    const struct grid *grid = walk->grid;
+    struct step_pricer *pricer = walk->worker->pricer;
+    walk->n_alive = 0;
+    for (int i = 0; i < grid->n_orders; i++) {
+        walk->at.order = grid->orders != NULL ? grid->orders + (ptrdiff_t)i * N_AXES : none;
+        struct layout_spec layout = space_layout(walk->search->space, &walk->at);
+        int place = step_pricer_place(pricer, layout.order);
+        struct step_bound bound = {step_pricer_place_bound(pricer, place), peak_bytes};
+        if (is_decided(walk, bound, count)) {
+            step_pricer_unplace(pricer);
+        } else {
+            walk->alive[walk->n_alive++] = i;
         }
+    }
+    walk->at.order = NULL;
+}
+
+/* All placements of the rank at work, unless a bound decides. */
+static void search_rank(struct walk *walk, const struct shardings *shardings)
+{
+    int64_t count = shardings->n_legal * walk->n_legal;
+    struct layout_spec layout = space_layout(walk->search->space, &walk->at);
+    step_pricer_rank(walk->worker->pricer, &layout);
+    struct step_bound bound = step_pricer_rank_bound(walk->worker->pricer);
+    if (is_decided(walk, bound, walk->grid->n_orders * count)) {
+        return;
+    }
+    place_all(walk, bound.peak_bytes, count);
+    if (walk->n_alive > 0) {
         over_shardings(walk, shardings);
     }
 }
 
 static void search_batch(struct walk *walk)
 {
-    const struct space *space = walk->search->space;
-    int64_t n_shardings = space_shardings(space);
-    int64_t n_pipelines = space_pipelines(space, walk->at.framework, walk->at.pp);
+    int64_t n_shardings = space_shardings(walk->search->space);
     int64_t n_orders = walk->grid->n_orders;
     struct shardings shardings;
-    if (!keeps_theme(walk, RULES_SEQUENCE, n_orders * n_shardings * n_pipelines)) {
-        skip(walk, n_orders * n_shardings * n_pipelines);
+    if (!keeps_theme(walk, RULES_SEQUENCE, n_orders * walk->n_order)) {
         return;
     }
     check_pipelines(walk, n_orders * n_shardings);
     check_shardings(walk, n_orders * walk->n_legal, &shardings);
-    if (shardings.n_legal == 0 || walk->n_legal == 0) {
-        skip(walk, n_orders * n_shardings * n_pipelines);
-        return;
+    if (shardings.n_legal > 0 && walk->n_legal > 0) {
+        search_rank(walk, &shardings);
     }
-    over_orders(walk, &shardings);
 }
 
 static void search_grid(struct walk *walk)
 {
     const struct space *space = walk->search->space;
     int64_t size = space_grid_size(space, walk->at.framework, walk->grid);
+    uint64_t next = walk->index + (uint64_t)size;
     struct values batches;
     begin_at(walk);
     walk->at.pp = walk->grid->pp;
@@ -433,20 +454,20 @@ static void search_grid(struct walk *walk)
     walk->at.ep = walk->grid->ep;
     walk->at.etp = walk->grid->etp;
     walk->has_best = false;
-    if (!keeps_theme(walk, RULES_EXPERTS, size) || !is_run(walk, size)) {
-        skip(walk, size);
-        return;
-    }
+    bool is_legal = keeps_theme(walk, RULES_EXPERTS, size) && is_run(walk, size);
     list_pipelines(walk);
+    walk->n_pipes = space_pipelines(space, walk->at.framework, walk->at.pp);
+    walk->n_order = space_shardings(space) * walk->n_pipes;
     space_micro_batches(space, walk->at.dp, &batches);
-    for (int b = 0; b < batches.n; b++) {
+    for (int b = 0; is_legal && b < batches.n; b++) {
         walk->at.micro_batch = batches.items[b];
         walk->at.recompute = (struct plan_recompute){.kind = RECOMPUTE_NONE};
         walk->at.zero = 0;
         walk->at.offload = 0;
-        walk->at.order = NULL;
         search_batch(walk);
+        walk->index += (uint64_t)(walk->grid->n_orders * walk->n_order);
     }
+    walk->index = next;
 }
 
 /* ---- a unit ------------------------------------------------------------------------------------------------------ */
@@ -493,7 +514,27 @@ void unit_search(const struct search *search, struct worker *worker, const struc
 /* The fastest that it could be, by the first placement and micro-batch of each grid: units that promise most go first. */
 void unit_bound(const struct search *search, struct worker *worker, struct unit *unit)
 {
-    (void)search;
-    (void)worker;
-    unit->bound_s = 0;
+    struct findings nothing = {.arena = worker->scratch};
+    struct walk walk = {.search = search, .unit = unit, .worker = worker, .findings = &nothing};
+    struct sp_arena_mark mark = sp_arena_mark(worker->scratch);
+    use_base(&walk);
+    unit->bound_s = INFINITY;
+    bool is_legal = unit_is_legal(&walk);
+    sp_arena_rewind(worker->scratch, mark);
+    for (int g = 0; is_legal && g < unit->n_grids; g++) {
+        const struct grid *grid = &search->grids->items[unit->first_grid + g];
+        walk.at.pp = grid->pp;
+        walk.at.dp = grid->dp;
+        walk.at.ep = grid->ep;
+        walk.at.etp = grid->etp;
+        walk.at.order = grid->orders;
+        struct layout_spec layout = space_layout(search->space, &walk.at);
+        bool is_split = grid->orders != NULL && search->space->global_batch % grid->dp == 0 &&
+                        grid->pp <= worker->question.model.n_layers;
+        if (is_split) {
+            step_pricer_rank(worker->pricer, &layout);
+            int place = step_pricer_place(worker->pricer, layout.order);
+            unit->bound_s = fmin(unit->bound_s, step_pricer_place_bound(worker->pricer, place));
+        }
+    }
 }

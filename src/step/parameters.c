@@ -46,7 +46,7 @@ static double mlp_parameters(const struct step_shape *shape, double inputs, doub
     return (inputs + 1) * shape->hidden * width + (has_bias ? inputs * width + shape->hidden : 0);
 }
 
-struct parameters rank_layer_parameters(const struct step_shape *shape, int kind)
+static struct parameters layer_parameters(const struct step_shape *shape, int kind)
 {
     const struct model_spec *model = &shape->question->model;
     struct parameters parameters = {.dense = attention_parameters(shape) + norm_parameters(shape)};
@@ -119,12 +119,24 @@ static double layer_adapters(const struct step_shape *shape, int kind)
     return rank * (attention + mlp);
 }
 
+void count_parameters(struct step_shape *shape)
+{
+    for (int k = 0; k < shape->n_kinds; k++) {
+        struct parameters all = layer_parameters(shape, k);
+        bool is_lora = shape->question->run.lora_rank > 0;
+        shape->kinds[k].parameters = all;
+        shape->kinds[k].trained = is_lora ? (struct parameters){.dense = layer_adapters(shape, k)} : all;
+    }
+}
+
+struct parameters rank_layer_parameters(const struct step_shape *shape, int kind)
+{
+    return shape->kinds[kind].parameters;
+}
+
 struct parameters rank_layer_trained(const struct step_shape *shape, int kind)
 {
-    if (shape->question->run.lora_rank > 0) {
-        return (struct parameters){.dense = layer_adapters(shape, kind)};
-    }
-    return rank_layer_parameters(shape, kind);
+    return shape->kinds[kind].trained;
 }
 
 struct parameters rank_stage_trained(const struct step_shape *shape, const struct stage_class *stage)

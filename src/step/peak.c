@@ -2,7 +2,16 @@
  * eq. 73-79), composed of sums that many layouts share, and the rows of the worst point. */
 #include "step/step_internal.h"
 
-#include <math.h>
+/* fmax() and fmin() of numbers, without the calls that NaN asks for. */
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static inline double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
@@ -26,9 +35,9 @@ static void sum_kind(const struct step_shape *shape, int kind, struct memory_sum
     for (int r = 0; r < 2; r++) {
         point.is_recomputed = r == 1;
         double backward =
-            fmax(own_bytes(shape, &point, MOMENT_MLP_BACKWARD), own_bytes(shape, &point, MOMENT_ATTENTION_BACKWARD));
+            larger(own_bytes(shape, &point, MOMENT_MLP_BACKWARD), own_bytes(shape, &point, MOMENT_ATTENTION_BACKWARD));
         sums->own_forward[kind][r] = own_bytes(shape, &point, MOMENT_FORWARD);
-        sums->own_backward[kind][r] = r == 1 ? fmax(backward, own_bytes(shape, &point, MOMENT_RECOMPUTED)) : backward;
+        sums->own_backward[kind][r] = r == 1 ? larger(backward, own_bytes(shape, &point, MOMENT_RECOMPUTED)) : backward;
     }
 }
 
@@ -42,7 +51,8 @@ void sum_memory(const struct step_shape *shape, struct memory_sums *sums)
     for (int e = 0; e < 2; e++) {
         struct stage_class stage = {.has_embedding = e == 1, .has_head = true};
         struct point point = {.stage = &stage, .saved = sums->saved[0]};
-        sums->own_head[e] = fmax(own_bytes(shape, &point, MOMENT_LOSS), own_bytes(shape, &point, MOMENT_HEAD_BACKWARD));
+        sums->own_head[e] =
+            larger(own_bytes(shape, &point, MOMENT_LOSS), own_bytes(shape, &point, MOMENT_HEAD_BACKWARD));
     }
 }
 
@@ -106,7 +116,7 @@ static struct stage_problem problem_of(const struct step_shape *shape, const str
     struct stage_problem problem = {.shape = shape, .memory = memory, .sums = sums, .stage = stage};
     double in_flight = schedule_in_flight(&shape->question->layout, shape->micro_batches, stage->stage);
     problem.recomputed = class_recomputed_layers(shape, stage);
-    problem.earlier_bytes = fmax(in_flight - 1, 0) * saved_layers(&problem, stage->layers);
+    problem.earlier_bytes = larger(in_flight - 1, 0) * saved_layers(&problem, stage->layers);
     return problem;
 }
 
@@ -127,7 +137,7 @@ static double gradient_share(const struct stage_problem *problem, int64_t layer,
         done += (counts[k] - before[k]) * problem->memory->trained[k];
     }
     done += has_head_gradient ? problem->sums->head_trained : 0;
-    return problem->sums->trained > 0 ? fmin(done / problem->sums->trained, 1) : 0;
+    return problem->sums->trained > 0 ? smaller(done / problem->sums->trained, 1) : 0;
 }
 
 static double saved_at(const struct stage_problem *problem, int64_t layer, int kind)
@@ -136,7 +146,7 @@ static double saved_at(const struct stage_problem *problem, int64_t layer, int k
     if (problem->shape->question->layout
             .offloads_activations) { /* on the GPU: the layer at work and the one on its way */
         const struct saved_layer *saved = &problem->memory->saved[kind];
-        bytes = fmin(bytes, 2 * (layer <= problem->recomputed ? saved->checkpoint : saved->total));
+        bytes = smaller(bytes, 2 * (layer <= problem->recomputed ? saved->checkpoint : saved->total));
     }
     return bytes;
 }
@@ -162,12 +172,12 @@ static double layer_peak(const struct stage_problem *problem, int64_t layer, int
     double share;
     double common = common_bytes(problem, layer, kind, false, &share);
     double peak = common + sums->forward[kind] + memory->own_forward[kind][is_recomputed];
-    peak = fmax(peak, common + sums->backward[kind][is_last] + memory->own_backward[kind][is_recomputed]);
+    peak = larger(peak, common + sums->backward[kind][is_last] + memory->own_backward[kind][is_recomputed]);
     if (is_last && problem->stage->has_head) {
         double before = common_bytes(problem, layer, kind, true, &share);
-        peak = fmax(peak, before + sums->head[kind] + memory->own_head[problem->stage->has_embedding]);
+        peak = larger(peak, before + sums->head[kind] + memory->own_head[problem->stage->has_embedding]);
     }
-    return is_last ? fmax(peak, state_at(problem, 1)) : peak;
+    return is_last ? larger(peak, state_at(problem, 1)) : peak;
 }
 
 /* Saved activations fall and finished gradients grow as backward moves towards the input, both linearly between the last
@@ -206,7 +216,7 @@ double stage_peak(const struct step_shape *shape, const struct memory_sums *sums
     int n = layers_at_work(&problem, work);
     double peak = 0;
     for (int i = 0; i < n; i++) {
-        peak = fmax(peak, layer_peak(&problem, work[i].layer, work[i].kind));
+        peak = larger(peak, layer_peak(&problem, work[i].layer, work[i].kind));
     }
     return peak;
 }
@@ -267,7 +277,7 @@ static void consider_point(const struct stage_problem *problem, const struct lay
         bool is_head = moment == MOMENT_LOSS || moment == MOMENT_HEAD_BACKWARD;
         double common = common_bytes(problem, point.layer, point.kind, is_head, &share);
         double bytes = moment_total(problem, &point, moment, common);
-        estimate->moment_bytes[m] = fmax(estimate->moment_bytes[m], bytes);
+        estimate->moment_bytes[m] = larger(estimate->moment_bytes[m], bytes);
         if (bytes > worst->moment_bytes) {
             bool is_end = moment == MOMENT_OPTIMIZER;
             worst->moment_bytes = bytes;
@@ -290,7 +300,7 @@ static void consider_stage(const struct step_shape *shape, const struct memory_s
     for (int i = 0; i < n; i++) {
         consider_point(&problem, &work[i], estimate, worst);
     }
-    worst->bytes = fmax(worst->bytes, stage_peak(shape, memory, &sums, stage));
+    worst->bytes = larger(worst->bytes, stage_peak(shape, memory, &sums, stage));
 }
 
 static void account_worst(const struct step_shape *shape, const struct worst *worst, struct memory_account *account)

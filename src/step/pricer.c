@@ -10,18 +10,30 @@ enum repeat { REPEAT_NONE, REPEAT_SELECTIVE, REPEAT_FULL, N_REPEATS };
 /* Places of embedding and head: schedules that share one have the same stages. */
 enum fold { FOLD_PLAIN, FOLD_ZBV, FOLD_DUALPIPE, N_FOLDS };
 
+/* What ranks of the same shape share, whatever their placement. */
+struct rank_key {
+    int64_t micro_batch, ep, etp;
+};
+struct rank_sums {
+    uint64_t era; /* 0: never filled; another than the pricer's: of other degrees */
+    struct rank_key key;
+    struct memory_sums memory[2];      /* by whether recomputation is selective */
+    double compute_s[MAX_LAYER_KINDS]; /* kernels of one layer, both ways: no communication, no recomputation */
+    double end_compute_s;
+};
 /* What places of the same groups share: layers without sharding. */
+enum { N_PLACED_GROUPS = 6 };
 struct place_key {
-    int64_t micro_batch;
-    int64_t nodes[6], ranks_per_node[6];
+    struct rank_key rank;
+    int64_t nodes[N_PLACED_GROUPS], ranks_per_node[N_PLACED_GROUPS];
 };
 struct place_sums {
+    uint64_t era;
     struct place_key key;
     struct operator_sum forward[MAX_LAYER_KINDS], backward[MAX_LAYER_KINDS], repeated[MAX_LAYER_KINDS][N_REPEATS];
-    struct memory_sums memory[2]; /* by whether recomputation is selective */
-    struct end_sums ends;         /* without sharding */
+    struct end_sums ends; /* without sharding */
 };
-enum { MAX_PLACED = 128 };
+enum { N_RANKS = 256, N_PLACES = 512, MOST_PROBES = 8 };
 
 /* Stages of one pp and fold. */
 struct stages {
@@ -31,33 +43,43 @@ struct stages {
 };
 enum { MAX_STAGES = 64 }; /* pps that are kept, per fold */
 
-struct step_pricer {
-    struct sp_arena *arena;
-    struct question question; /* its layout is the one at work */
+/* A placement order of the rank at work, with what its sharding at work costs there. */
+struct placed {
+    enum axis order[N_AXES];
     struct step_shape shape;
-    struct layer_operators layer;   /* scratch */
-    struct end_operators end_lists; /* scratch */
-    struct operator_list optimizer; /* scratch */
-    struct stages stages[N_FOLDS][MAX_STAGES];
-    const struct stages *folds[N_FOLDS]; /* of the pp at work; NULL: not looked up */
-    struct stage_sums *stage_sums[N_FOLDS];
-    int capacity[N_FOLDS]; /* of stage_sums */
-    struct stage_class scratch[MAX_STAGE_CLASSES];
-    /* places of the degrees and method at work */
-    int n_placed;
-    struct place_sums placed[MAX_PLACED];
-    const struct place_sums *place;
-    struct step_bound bound;
-    double stage_bound_s; /* of the slowest stage, both ways */
+    const struct place_sums *sums;
+    double bound_s;
     double hop_s;
-    /* sharding at work */
-    bool is_folded[N_FOLDS]; /* stage_sums of the fold are filled */
     bool has_optimizer[N_FOLDS];
     double optimizer_s[N_FOLDS];
     bool has_kinds[N_REPEATS];
     struct kind_sums kinds[N_REPEATS][MAX_LAYER_KINDS];
     bool has_sharded_ends;
     struct end_sums sharded_ends;
+};
+
+struct step_pricer {
+    struct sp_arena *arena;
+    struct question question;       /* its layout is the one at work */
+    struct layer_operators layer;   /* scratch */
+    struct end_operators end_lists; /* scratch */
+    struct operator_list optimizer; /* scratch */
+    struct stages stages[N_FOLDS][MAX_STAGES];
+    const struct stages *folds[N_FOLDS]; /* of the pp at work; NULL: not looked up */
+    struct stage_sums *stage_sums[N_FOLDS];
+    int capacity[N_FOLDS];   /* of stage_sums */
+    bool is_folded[N_FOLDS]; /* stage_sums are those of the sharding at work */
+    struct stage_class scratch[MAX_STAGE_CLASSES];
+    uint64_t era; /* of the degrees at work */
+    struct rank_sums ranks[N_RANKS];
+    struct place_sums places[N_PLACES];
+    /* the rank at work */
+    struct step_shape shape; /* in any placement */
+    const struct rank_sums *rank;
+    struct step_bound bound;
+    int n_placed;
+    struct placed placed[STEP_PRICER_PLACES];
+    /* the schedule and recomputation at work */
     enum fold fold;
     enum repeat repeat;
 };
@@ -72,9 +94,8 @@ struct step_pricer *step_pricer_open(struct sp_arena *arena)
 void step_pricer_base(struct step_pricer *pricer, const struct question *question)
 {
     pricer->question = *question;
-    pricer->n_placed = 0;
-    pricer->place = NULL;
-    memset(pricer->stages, 0, sizeof(pricer->stages)); /* another model has other stages */
+    pricer->era++;
+    pricer->rank = NULL;
 }
 
 static enum fold fold_of(enum schedule_id schedule)
@@ -121,19 +142,90 @@ static void use_stages(struct step_pricer *pricer, enum fold fold)
             pricer->capacity[fold] = all[i].n;
         }
     }
-    pricer->shape.classes = pricer->folds[fold]->classes;
-    pricer->shape.n_classes = pricer->folds[fold]->n;
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
-
-static struct place_key key_of(const struct step_pricer *pricer)
+static void lend_stages(const struct step_pricer *pricer, enum fold fold, struct step_shape *shape)
 {
-    const struct step_shape *shape = &pricer->shape;
+    shape->classes = pricer->folds[fold]->classes;
+    shape->n_classes = pricer->folds[fold]->n;
+}
+
+/* ---- sums that are kept ------------------------------------------------------------------------------------------- */
+
+static uint64_t hash_words(const int64_t *words, size_t n)
+{
+    static const uint64_t basis = 0xcbf29ce484222325U; /* 64-bit FNV-1a, by words */
+    static const uint64_t prime = 0x100000001b3U;
+    uint64_t hash = basis;
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ (uint64_t)words[i]) * prime;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static struct rank_key rank_key_of(const struct step_pricer *pricer)
+{
+    const struct layout_spec *layout = &pricer->question.layout;
+    return (struct rank_key){layout->micro_batch, layout->ep, layout->etp};
+}
+
+/* Kernels alone: what no placement changes. */
+static double compute_time(const struct operator_list *list)
+{
+    double time_s = 0;
+    for (int i = 0; i < list->n; i++) {
+        const struct operator_row *row = &list->rows[i];
+        bool is_kernel = row->item == TIME_ATTENTION || row->item == TIME_GEMM || row->item == TIME_ELEMENTWISE;
+        time_s += is_kernel ? row->count * row->time_s : 0;
+    }
+    return time_s;
+}
+
+static void price_rank(struct step_pricer *pricer, struct rank_sums *sums)
+{
+    struct step_shape *shape = &pricer->shape;
+    struct layout_spec *layout = &pricer->question.layout;
+    const struct end_operators *ends = &pricer->end_lists;
+    for (int k = 0; k < shape->n_kinds; k++) {
+        price_layer_base(shape, k, &pricer->layer);
+        sums->compute_s[k] = compute_time(&pricer->layer.forward) + compute_time(&pricer->layer.backward);
+    }
+    price_ends(shape, &pricer->end_lists);
+    sums->end_compute_s = compute_time(&ends->embedding_forward) + compute_time(&ends->embedding_backward) +
+                          compute_time(&ends->head_forward) + compute_time(&ends->head_backward);
+    sum_memory(shape, &sums->memory[0]);
+    layout->recompute = RECOMPUTE_SELECTIVE;
+    sum_memory(shape, &sums->memory[1]);
+    layout->recompute = RECOMPUTE_NONE;
+}
+
+static const struct rank_sums *find_rank(struct step_pricer *pricer)
+{
+    struct rank_key key = rank_key_of(pricer);
+    uint64_t at = hash_words(&key.micro_batch, sizeof(key) / sizeof(int64_t));
+    struct rank_sums *rank = NULL;
+    for (uint64_t probe = 0; probe < MOST_PROBES; probe++) {
+        rank = &pricer->ranks[(at + probe) % N_RANKS];
+        if (rank->era != pricer->era) {
+            break;
+        }
+        if (memcmp(&rank->key, &key, sizeof(key)) == 0) {
+            return rank;
+        }
+    }
+    price_rank(pricer, rank); /* in an empty one, or the last of a crowd */
+    rank->key = key;
+    rank->era = pricer->era;
+    return rank;
+}
+
+static struct place_key place_key_of(const struct step_pricer *pricer, const struct step_shape *shape)
+{
     const struct attention_problem *attention = &shape->kinds[0].attention;
     const struct group_placement *const groups[] = {&shape->tp_group, &attention->group,       &attention->inner_group,
                                                     &shape->ep_group, &attention->outer_group, &shape->etp_group};
-    struct place_key key = {.micro_batch = pricer->question.layout.micro_batch};
+    struct place_key key = {.rank = rank_key_of(pricer)};
     for (size_t i = 0; i < SP_COUNT_OF(groups); i++) {
         key.nodes[i] = groups[i]->nodes;
         key.ranks_per_node[i] = groups[i]->ranks_per_node;
@@ -141,9 +233,8 @@ static struct place_key key_of(const struct step_pricer *pricer)
     return key;
 }
 
-static void price_place(struct step_pricer *pricer, struct place_sums *sums)
+static void price_place(struct step_pricer *pricer, const struct step_shape *shape, struct place_sums *sums)
 {
-    struct step_shape *shape = &pricer->shape;
     struct layout_spec *layout = &pricer->question.layout;
     struct layer_operators *layer = &pricer->layer;
     for (int k = 0; k < shape->n_kinds; k++) {
@@ -157,122 +248,159 @@ static void price_place(struct step_pricer *pricer, struct place_sums *sums)
         sums->repeated[k][REPEAT_SELECTIVE] = layer->reforward.sum;
         sums->repeated[k][REPEAT_NONE] = (struct operator_sum){0};
     }
-    sum_memory(shape, &sums->memory[1]);
     layout->recompute = RECOMPUTE_NONE;
-    sum_memory(shape, &sums->memory[0]);
-    layout->zero = 0;
     price_ends(shape, &pricer->end_lists);
     sum_ends(&pricer->end_lists, &sums->ends);
 }
 
-static const struct place_sums *find_place(struct step_pricer *pricer)
+static const struct place_sums *find_place(struct step_pricer *pricer, const struct step_shape *shape)
 {
-    struct place_key key = key_of(pricer);
-    for (int i = 0; i < pricer->n_placed; i++) {
-        if (memcmp(&pricer->placed[i].key, &key, sizeof(key)) == 0) {
-            return &pricer->placed[i];
+    struct place_key key = place_key_of(pricer, shape);
+    uint64_t at = hash_words(&key.rank.micro_batch, sizeof(key) / sizeof(int64_t));
+    struct place_sums *place = NULL;
+    for (uint64_t probe = 0; probe < MOST_PROBES; probe++) {
+        place = &pricer->places[(at + probe) % N_PLACES];
+        if (place->era != pricer->era) {
+            break;
+        }
+        if (memcmp(&place->key, &key, sizeof(key)) == 0) {
+            return place;
         }
     }
-    int at = pricer->n_placed < MAX_PLACED ? pricer->n_placed++ : MAX_PLACED - 1;
-    price_place(pricer, &pricer->placed[at]);
-    pricer->placed[at].key = key;
-    return &pricer->placed[at];
+    price_place(pricer, shape, place);
+    place->key = key;
+    place->era = pricer->era;
+    return place;
 }
 
-/* Places share sums as long as the degrees that shape a rank, and the method, stay. */
+/* ---- ranks and places --------------------------------------------------------------------------------------------- */
+
+/* Sums are shared as long as the degrees that shape a rank, and the method, stay. */
 static bool is_same_rank(const struct layout_spec *a, const struct layout_spec *b)
 {
     return a->method == b->method && a->tp == b->tp && a->sp == b->sp && a->sp_ulysses == b->sp_ulysses &&
-           a->sp_inner == b->sp_inner && a->ep == b->ep && a->etp == b->etp && a->has_tp_sp == b->has_tp_sp &&
-           a->precision == b->precision && a->kernels == b->kernels && a->attention == b->attention;
+           a->sp_inner == b->sp_inner && a->has_tp_sp == b->has_tp_sp && a->precision == b->precision &&
+           a->kernels == b->kernels && a->attention == b->attention;
 }
 
-static void forget_sharding(struct step_pricer *pricer)
+/* What waits, as the bounds and the base sums take it. */
+static void leave_open(struct layout_spec *layout)
 {
-    memset(pricer->is_folded, 0, sizeof(pricer->is_folded));
-    memset(pricer->has_optimizer, 0, sizeof(pricer->has_optimizer));
-    memset(pricer->has_kinds, 0, sizeof(pricer->has_kinds));
+    layout->schedule = SCHEDULE_1F1B;
+    layout->vpp = 1;
+    layout->recompute = RECOMPUTE_NONE;
+    layout->zero = 0;
+    layout->offloads_activations = layout->offloads_optimizer = layout->offloads_parameters = false;
 }
 
-static void find_bound(struct step_pricer *pricer);
+static void find_rank_bound(struct step_pricer *pricer);
+static void find_place_bound(struct step_pricer *pricer, struct placed *placed);
 
-void step_pricer_place(struct step_pricer *pricer, const struct layout_spec *layout)
+void step_pricer_rank(struct step_pricer *pricer, const struct layout_spec *layout)
 {
-    bool is_same = pricer->place != NULL && is_same_rank(&pricer->question.layout, layout);
-    pricer->n_placed = is_same ? pricer->n_placed : 0;
+    bool is_same = pricer->rank != NULL && is_same_rank(&pricer->question.layout, layout);
+    pricer->era += is_same ? 0 : 1;
+    pricer->n_placed = 0;
     memset(pricer->folds, 0, sizeof(pricer->folds));
     pricer->question.layout = *layout;
-    pricer->question.layout.schedule = SCHEDULE_1F1B;
-    pricer->question.layout.vpp = 1;
-    pricer->question.layout.recompute = RECOMPUTE_NONE;
-    pricer->question.layout.zero = 0;
-    pricer->question.layout.offloads_activations = pricer->question.layout.offloads_optimizer = false;
-    pricer->question.layout.offloads_parameters = false;
+    leave_open(&pricer->question.layout);
     step_shape_init(&pricer->shape, &pricer->question);
     use_stages(pricer, FOLD_PLAIN);
-    pricer->place = find_place(pricer);
-    pricer->hop_s = pipeline_hop_time(&pricer->shape);
-    pricer->has_sharded_ends = false;
-    forget_sharding(pricer);
-    find_bound(pricer);
+    lend_stages(pricer, FOLD_PLAIN, &pricer->shape);
+    pricer->rank = find_rank(pricer);
+    find_rank_bound(pricer);
+}
+
+int step_pricer_place(struct step_pricer *pricer, const enum axis order[N_AXES])
+{
+    assert(pricer->n_placed < STEP_PRICER_PLACES);
+    struct placed *placed = &pricer->placed[pricer->n_placed];
+    leave_open(&pricer->question.layout);
+    memcpy(pricer->question.layout.order, order, sizeof(placed->order));
+    memcpy(placed->order, order, sizeof(placed->order));
+    step_shape_init(&placed->shape, &pricer->question);
+    lend_stages(pricer, FOLD_PLAIN, &placed->shape);
+    placed->sums = find_place(pricer, &placed->shape);
+    placed->hop_s = pipeline_hop_time(&placed->shape);
+    find_place_bound(pricer, placed);
+    return pricer->n_placed++;
 }
 
 /* ---- sharding ---------------------------------------------------------------------------------------------------- */
 
+static void forget_costs(struct placed *placed)
+{
+    memset(placed->has_optimizer, 0, sizeof(placed->has_optimizer));
+    memset(placed->has_kinds, 0, sizeof(placed->has_kinds));
+}
+
 void step_pricer_shard(struct step_pricer *pricer, const struct layout_spec *layout)
 {
     struct layout_spec *own = &pricer->question.layout;
+    leave_open(own);
     own->zero = layout->zero;
     own->offloads_activations = layout->offloads_activations;
     own->offloads_optimizer = layout->offloads_optimizer;
     own->offloads_parameters = layout->offloads_parameters;
-    own->schedule = SCHEDULE_1F1B;
-    forget_sharding(pricer);
+    memset(pricer->is_folded, 0, sizeof(pricer->is_folded));
+    for (int i = 0; i < pricer->n_placed; i++) {
+        forget_costs(&pricer->placed[i]);
+    }
 }
 
 /* One kind of layer, its base sums taken up. */
-static void price_kind(struct step_pricer *pricer, int kind, enum repeat repeat, struct kind_sums *sums)
+static void price_kind(struct step_pricer *pricer, const struct placed *placed, int kind, struct kind_sums *sums)
 {
     struct layer_operators *layer = &pricer->layer;
-    operator_list_begin(&layer->forward, &pricer->place->forward[kind]);
-    operator_list_begin(&layer->backward, &pricer->place->backward[kind]);
-    operator_list_begin(&layer->reforward, &pricer->place->repeated[kind][repeat]);
-    price_layer_rest(&pricer->shape, kind, layer);
+    operator_list_begin(&layer->forward, &placed->sums->forward[kind]);
+    operator_list_begin(&layer->backward, &placed->sums->backward[kind]);
+    operator_list_begin(&layer->reforward, &placed->sums->repeated[kind][pricer->repeat]);
+    price_layer_rest(&placed->shape, kind, layer);
     sum_layer(layer, sums);
 }
 
-static void use_kinds(struct step_pricer *pricer, enum repeat repeat)
+static const struct kind_sums *use_kinds(struct step_pricer *pricer, struct placed *placed)
 {
-    if (pricer->has_kinds[repeat]) {
-        return;
+    struct kind_sums *kinds = placed->kinds[pricer->repeat];
+    for (int k = 0; !placed->has_kinds[pricer->repeat] && k < pricer->shape.n_kinds; k++) {
+        price_kind(pricer, placed, k, &kinds[k]);
     }
-    for (int k = 0; k < pricer->shape.n_kinds; k++) {
-        price_kind(pricer, k, repeat, &pricer->kinds[repeat][k]);
-    }
-    pricer->has_kinds[repeat] = true;
+    placed->has_kinds[pricer->repeat] = true;
+    return kinds;
 }
 
-/* ZeRO 3 gathers tables before their use. */
-static const struct end_sums *use_ends(struct step_pricer *pricer)
+/* ZeRO 3 gathers tables before their use, whatever is offloaded. */
+static const struct end_sums *use_ends(struct step_pricer *pricer, struct placed *placed)
 {
     if (pricer->question.layout.zero < 3) {
-        return &pricer->place->ends;
+        return &placed->sums->ends;
     }
-    if (!pricer->has_sharded_ends) {
-        price_ends(&pricer->shape, &pricer->end_lists);
-        sum_ends(&pricer->end_lists, &pricer->sharded_ends);
-        pricer->has_sharded_ends = true;
+    if (!placed->has_sharded_ends) {
+        price_ends(&placed->shape, &pricer->end_lists);
+        sum_ends(&pricer->end_lists, &placed->sharded_ends);
+        placed->has_sharded_ends = true;
     }
-    return &pricer->sharded_ends;
+    return &placed->sharded_ends;
 }
+
+static double use_optimizer(struct step_pricer *pricer, struct placed *placed)
+{
+    enum fold fold = pricer->fold;
+    if (!placed->has_optimizer[fold]) {
+        price_optimizer(&placed->shape, &pricer->optimizer);
+        placed->optimizer_s[fold] = pricer->optimizer.sum.time_s;
+        placed->has_optimizer[fold] = true;
+    }
+    return placed->optimizer_s[fold];
+}
+
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
 
 static void use_fold(struct step_pricer *pricer, enum fold fold)
 {
     use_stages(pricer, fold);
-    if (pricer->is_folded[fold]) {
-        return;
-    }
-    for (int i = 0; i < pricer->shape.n_classes; i++) {
+    lend_stages(pricer, fold, &pricer->shape);
+    for (int i = 0; !pricer->is_folded[fold] && i < pricer->shape.n_classes; i++) {
         if (pricer->shape.classes[i].can_be_worst) {
             sum_stage(&pricer->shape, &pricer->shape.classes[i], &pricer->stage_sums[fold][i]);
         }
@@ -280,36 +408,23 @@ static void use_fold(struct step_pricer *pricer, enum fold fold)
     pricer->is_folded[fold] = true;
 }
 
-static double use_optimizer(struct step_pricer *pricer, enum fold fold)
-{
-    if (!pricer->has_optimizer[fold]) {
-        price_optimizer(&pricer->shape, &pricer->optimizer);
-        pricer->optimizer_s[fold] = pricer->optimizer.sum.time_s;
-        pricer->has_optimizer[fold] = true;
-    }
-    return pricer->optimizer_s[fold];
-}
-
-/* ---- figures ----------------------------------------------------------------------------------------------------- */
-
 struct step_memory step_pricer_memory(struct step_pricer *pricer, const struct layout_spec *layout)
 {
     struct layout_spec *own = &pricer->question.layout;
     own->schedule = layout->schedule;
     own->vpp = layout->vpp;
-    own->pp_layers = layout->pp_layers;
     own->recompute = layout->recompute;
     own->recompute_layers = layout->recompute_layers;
     pricer->fold = fold_of(layout->schedule);
     pricer->repeat = repeat_of(layout->recompute);
     use_fold(pricer, pricer->fold);
-    const struct memory_sums *memory = &pricer->place->memory[pricer->repeat == REPEAT_SELECTIVE];
+    const struct memory_sums *memory = &pricer->rank->memory[pricer->repeat == REPEAT_SELECTIVE];
     double allocated = 0;
     for (int i = 0; i < pricer->shape.n_classes; i++) {
         const struct stage_class *stage = &pricer->shape.classes[i];
         if (stage->can_be_worst) {
-            allocated =
-                fmax(allocated, stage_peak(&pricer->shape, memory, &pricer->stage_sums[pricer->fold][i], stage));
+            double peak = stage_peak(&pricer->shape, memory, &pricer->stage_sums[pricer->fold][i], stage);
+            allocated = peak > allocated ? peak : allocated;
         }
     }
     bool offloads = own->offloads_activations || own->offloads_optimizer || own->offloads_parameters;
@@ -317,14 +432,16 @@ struct step_memory step_pricer_memory(struct step_pricer *pricer, const struct l
                                 .host_bytes = offloads ? host_bytes(&pricer->shape, memory) : 0};
 }
 
-double step_pricer_time(struct step_pricer *pricer)
+double step_pricer_time(struct step_pricer *pricer, int place)
 {
-    use_kinds(pricer, pricer->repeat);
-    struct step_sums sums = {
-        .ends = *use_ends(pricer), .optimizer_s = use_optimizer(pricer, pricer->fold), .hop_s = pricer->hop_s};
-    memcpy(sums.kinds, pricer->kinds[pricer->repeat], (size_t)pricer->shape.n_kinds * sizeof(sums.kinds[0]));
+    struct placed *placed = &pricer->placed[place];
+    lend_stages(pricer, pricer->fold, &placed->shape);
+    struct step_sums sums = {.ends = *use_ends(pricer, placed), .hop_s = placed->hop_s};
+    const struct kind_sums *kinds = use_kinds(pricer, placed);
+    sums.optimizer_s = use_optimizer(pricer, placed);
+    memcpy(sums.kinds, kinds, (size_t)pricer->shape.n_kinds * sizeof(sums.kinds[0]));
     struct step_time step;
-    compose_time(&pricer->shape, &sums, &step);
+    compose_time(&placed->shape, &sums, &step);
     return step.step_s;
 }
 
@@ -333,29 +450,24 @@ double step_pricer_time(struct step_pricer *pricer)
 /* Sums are rounded: a bound that is equal in exact arithmetic must not come out above. */
 static const double ROUNDING = 1 - 1e-12;
 
-/* No recomputation, no sharding, no offload, no bubble: the busiest stage by its layers alone, or the mean stage with the
- * ends, whichever is more; micro-batches and hops that every schedule has. */
-static double time_bound(struct step_pricer *pricer)
+/* Of stages whose layers take at least so long both ways, by kind, and whose ends take ends_s in all: the busiest by its
+ * layers alone, or the mean with the ends, whichever is more. */
+static double stage_bound(const struct step_pricer *pricer, const double layer_s[MAX_LAYER_KINDS], double ends_s)
 {
-    const struct step_shape *shape = &pricer->shape;
+    const struct stages *stages = pricer->folds[FOLD_PLAIN];
     double most = 0;
-    double all = pricer->place->ends.embedding.forward_s + pricer->place->ends.embedding.backward_s +
-                 pricer->place->ends.head.forward_s + pricer->place->ends.head.backward_s;
-    for (int i = 0; i < shape->n_classes; i++) {
+    double all = ends_s;
+    for (int i = 0; i < stages->n; i++) {
         double counts[MAX_LAYER_KINDS];
         double stage_s = 0;
-        class_kinds(shape, &shape->classes[i], shape->classes[i].layers, counts);
-        for (int k = 0; k < shape->n_kinds; k++) {
-            const struct kind_sums *kind = &pricer->kinds[REPEAT_NONE][k];
-            stage_s += counts[k] * (kind->forward_s + kind->backward_s);
+        class_kinds(&pricer->shape, &stages->classes[i], stages->classes[i].layers, counts);
+        for (int k = 0; k < pricer->shape.n_kinds; k++) {
+            stage_s += counts[k] * layer_s[k];
         }
         most = fmax(most, stage_s);
-        all += (double)shape->classes[i].count * stage_s;
+        all += (double)stages->classes[i].count * stage_s;
     }
-    double pp = (double)pricer->question.layout.pp;
-    double m = (double)shape->micro_batches;
-    pricer->stage_bound_s = fmax(most, all / pp);
-    return ROUNDING * (m * pricer->stage_bound_s + (pp > 1 ? 2 * (pp + m - 2) * pricer->hop_s : 0));
+    return fmax(most, all / (double)pricer->question.layout.pp);
 }
 
 /* A layer of the first stage at work with what it keeps itself, in the cheapest way. */
@@ -366,7 +478,7 @@ static double layer_bound(const struct step_pricer *pricer)
     for (int k = 0; k < pricer->shape.n_kinds; k++) {
         double least = class_last_of_kind(&pricer->shape, first, first->layers, k) > 0 ? INFINITY : 0;
         for (int s = 0; s < 2; s++) {
-            const struct memory_sums *memory = &pricer->place->memory[s];
+            const struct memory_sums *memory = &pricer->rank->memory[s];
             least = fmin(least, memory->saved[k].total + memory->own_backward[k][0]);
             least = fmin(least, memory->saved[k].checkpoint + memory->own_backward[k][1]);
         }
@@ -381,30 +493,64 @@ static double peak_bound(const struct step_pricer *pricer, double state_bytes)
     return ROUNDING * (allocated + runtime_bytes(&pricer->shape, allocated));
 }
 
-static void find_bound(struct step_pricer *pricer)
+/* Gradients that are there whenever a layer's backward runs. */
+static bool has_all_gradients(const struct step_pricer *pricer)
 {
-    const struct step_shape *shape = &pricer->shape;
-    const struct framework_spec *framework = &pricer->question.software.framework;
-    bool is_persistent = framework->has_persistent_gradients || shape->micro_batches > 1;
-    struct parameters trained = rank_stage_trained(shape, &shape->classes[0]);
-    double gradients = is_persistent ? shape->gradient_size * sharded(shape, trained, true) : 0;
-    use_kinds(pricer, REPEAT_NONE);
-    pricer->bound = (struct step_bound){time_bound(pricer), peak_bound(pricer, gradients)};
+    return pricer->question.software.framework.has_persistent_gradients || pricer->shape.micro_batches > 1;
 }
 
-struct step_bound step_pricer_bound(const struct step_pricer *pricer)
+/* Kernels alone, no bubble, no optimizer; gradients in the smallest pieces, all else elsewhere. */
+static void find_rank_bound(struct step_pricer *pricer)
+{
+    const struct step_shape *shape = &pricer->shape;
+    struct parameters trained = rank_stage_trained(shape, &shape->classes[0]);
+    double gradients = has_all_gradients(pricer) ? shape->gradient_size * sharded(shape, trained, true) : 0;
+    double stage_s = stage_bound(pricer, pricer->rank->compute_s, pricer->rank->end_compute_s);
+    pricer->bound.step_time_s = ROUNDING * ((double)shape->micro_batches * stage_s);
+    pricer->bound.peak_bytes = peak_bound(pricer, gradients);
+}
+
+struct step_bound step_pricer_rank_bound(const struct step_pricer *pricer)
 {
     return pricer->bound;
 }
 
-/* The first stage in full: its state is exact. */
-struct step_bound step_pricer_shard_bound(const struct step_pricer *pricer)
+/* The same with the communication of the placement and the host's launches, and the hops that every schedule has. */
+static void find_place_bound(struct step_pricer *pricer, struct placed *placed)
 {
-    const struct step_shape *shape = &pricer->shape;
-    const struct framework_spec *framework = &pricer->question.software.framework;
-    bool is_persistent = framework->has_persistent_gradients || shape->micro_batches > 1;
+    double layer_s[MAX_LAYER_KINDS] = {0};
+    const struct end_sums *ends = &placed->sums->ends;
+    double pp = (double)pricer->question.layout.pp;
+    double m = (double)pricer->shape.micro_batches;
+    forget_costs(placed);
+    placed->has_sharded_ends = false;
+    pricer->repeat = REPEAT_NONE;
+    const struct kind_sums *kinds = use_kinds(pricer, placed);
+    for (int k = 0; k < pricer->shape.n_kinds; k++) {
+        layer_s[k] = kinds[k].forward_s + kinds[k].backward_s;
+    }
+    double ends_s =
+        ends->embedding.forward_s + ends->embedding.backward_s + ends->head.forward_s + ends->head.backward_s;
+    double hops_s = pp > 1 ? 2 * (pp + m - 2) * placed->hop_s : 0;
+    placed->bound_s = ROUNDING * (m * stage_bound(pricer, layer_s, ends_s) + hops_s);
+}
+
+void step_pricer_unplace(struct step_pricer *pricer)
+{
+    assert(pricer->n_placed > 0);
+    pricer->n_placed--;
+}
+
+double step_pricer_place_bound(const struct step_pricer *pricer, int place)
+{
+    return pricer->placed[place].bound_s;
+}
+
+/* The first stage's state is exact. */
+double step_pricer_shard_bound(const struct step_pricer *pricer)
+{
     struct stage_sums sums;
-    sum_stage(shape, &pricer->folds[FOLD_PLAIN]->classes[0], &sums);
-    double state = sums.state_bytes + (is_persistent ? sums.gradient_bytes : 0) + sums.workspace_bytes;
-    return (struct step_bound){pricer->bound.step_time_s, peak_bound(pricer, state)};
+    sum_stage(&pricer->shape, &pricer->folds[FOLD_PLAIN]->classes[0], &sums);
+    double gradients = has_all_gradients(pricer) ? sums.gradient_bytes : 0;
+    return peak_bound(pricer, sums.state_bytes + gradients + sums.workspace_bytes);
 }

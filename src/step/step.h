@@ -154,27 +154,32 @@ double step_time_at_mfu(const struct question *question, double mfu_frac);
  * calls nothing is allocated. Layouts are legal ones. Not for --only attention. */
 struct step_pricer;
 struct step_pricer *step_pricer_open(struct sp_arena *arena);
-/* Model, hardware, software and run of what follows. Borrows. */
+/* Model, hardware, software and run of what follows. The model and the split of its layers stay those of the first one. */
 void step_pricer_base(struct step_pricer *pricer, const struct question *question);
-/* Degrees, method, placement, micro-batch, split of layers; the rest of the layout waits for the next calls. */
-void step_pricer_place(struct step_pricer *pricer, const struct layout_spec *layout);
-/* No layout that is placed so takes less time or memory, whatever its sharding, offload, schedule and recomputation
- * (docs/search.md has the proof). */
+/* Degrees, method, micro-batch, split of layers; placement, sharding, schedule and recomputation wait for the next calls. */
+void step_pricer_rank(struct step_pricer *pricer, const struct layout_spec *layout);
+/* No layout of that rank takes less time or memory, whatever waits (docs/search.md has the proof). */
 struct step_bound {
     double step_time_s, peak_bytes;
 };
-struct step_bound step_pricer_bound(const struct step_pricer *pricer);
-/* zero, offloads_*: of the layout. The bound is of all its schedules and recomputations; its time is that of the place. */
+struct step_bound step_pricer_rank_bound(const struct step_pricer *pricer);
+/* One more placement order of the rank: its number, from 0, and the time below which no layout in it comes. Memory does not
+ * depend on it. */
+enum { STEP_PRICER_PLACES = 120 };
+int step_pricer_place(struct step_pricer *pricer, const enum axis order[N_AXES]);
+void step_pricer_unplace(struct step_pricer *pricer); /* forgets the last one */
+double step_pricer_place_bound(const struct step_pricer *pricer, int place);
+/* zero, offloads_*: of the layout; and the memory that all its schedules and recomputations take at least. */
 void step_pricer_shard(struct step_pricer *pricer, const struct layout_spec *layout);
-struct step_bound step_pricer_shard_bound(const struct step_pricer *pricer);
-/* schedule, vpp, pp_layers, recompute, recompute_layers: of the layout. Memory first; whether that is enough decides if
- * the time is worth asking for. */
+double step_pricer_shard_bound(const struct step_pricer *pricer);
+/* schedule, vpp, recompute, recompute_layers: of the layout. */
 struct step_memory {
     double peak_bytes;
     double host_bytes; /* of one node */
 };
 struct step_memory step_pricer_memory(struct step_pricer *pricer, const struct layout_spec *layout);
-double step_pricer_time(struct step_pricer *pricer); /* of the layout that memory was last asked of */
+/* Of the layout that memory was last asked of, in a placement. */
+double step_pricer_time(struct step_pricer *pricer, int place);
 
 /* ---- remarks ---------------------------------------------------------------------------------------------------- */
 

@@ -32,8 +32,15 @@ int64_t class_last_of_kind(const struct step_shape *shape, const struct stage_cl
 
 /* ---- shapes (step_shape.c) --------------------------------------------------------------------------------------- */
 
+/* Parameters of one rank (docs/model.md, eq. 50). Experts are sharded over other ranks than the rest. */
+struct parameters {
+    double dense;
+    double expert;
+};
+
 struct kind_shape { /* of the layers of one kind */
     bool is_moe;
+    struct parameters parameters, trained; /* of one layer */
     struct attention_problem attention;
     struct method_memory attention_memory;
 };
@@ -98,11 +105,7 @@ enum { GATED_INPUTS = 2 }; /* gate and up */
 
 /* ---- parameters (parameters.c) ----------------------------------------------------------------------------------- */
 
-/* Parameters of one rank (docs/model.md, eq. 50). Experts are sharded over other ranks than the rest. */
-struct parameters {
-    double dense;
-    double expert;
-};
+void count_parameters(struct step_shape *shape); /* of the kinds of layers */
 struct parameters rank_layer_parameters(const struct step_shape *shape, int kind);
 double rank_vocab_parameters(const struct step_shape *shape); /* one table of the rank, padded */
 struct parameters rank_stage_parameters(const struct step_shape *shape, const struct stage_class *stage);

@@ -96,6 +96,7 @@ void step_shape_init(struct step_shape *shape, const struct question *question)
     shape_experts(shape, &question->model, layout);
     shape_vocab(shape, question);
     shape_kinds(shape, question);
+    count_parameters(shape);
 }
 
 double kind_ffn_bytes(const struct step_shape *shape, const struct kind_shape *kind)

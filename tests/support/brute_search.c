@@ -62,7 +62,7 @@ static void consider(struct run *run, const struct assignment *assignment)
                                 .step_time_s = estimate->step_time_s,
                                 .peak_bytes = estimate->peak_bytes,
                                 .index = run->index};
-    found.objective = run->asked->objective == PLAN_MEMORY ? found.peak_bytes : found.step_time_s;
+    found.objective = plan_objective_of(run->space, found.step_time_s, found.peak_bytes);
     front_add(&run->front, &found);
     families_add(&run->families, &found);
 }
@@ -172,7 +172,6 @@ static void over_methods(struct run *run, struct assignment *a, int64_t left)
 
 bool brute_search(const struct plan_question *question, struct sp_arena *arena, struct plan *plan, struct sp_error *err)
 {
-    enum { KEPT = 64 };
     struct space space;
     struct values tps;
     struct values sps;
@@ -183,7 +182,7 @@ bool brute_search(const struct plan_question *question, struct sp_arena *arena, 
     }
     struct run run = {.asked = question, .space = &space, .arena = arena, .scratch = sp_arena_open(), .plan = plan};
     run.front.arena = arena;
-    families_init(&run.families, arena, KEPT);
+    families_init(&run.families, arena, question->n_top > question->n_kept ? question->n_top : question->n_kept);
     space_degrees(&question->axes.tp, gpus, &tps);
     for (int t = 0; t < tps.n; t++) {
         space_degrees(&question->axes.sp, gpus / tps.items[t], &sps);
