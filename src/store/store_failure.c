@@ -1,6 +1,7 @@
 /* Results of SQLite as errors of ours: what happened to which file, and what to do about it. */
 #include "store/store_internal.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <string.h>
@@ -26,10 +27,18 @@ static const struct advice {
     {SQLITE_TOOBIG, "a row is too large: expected at most 1 GB of text"},
 };
 
+/* A full disk is met in several ways; only the first of them has a code of its own. */
+static int cause_of(const struct store *store, int code)
+{
+    int system_error = store->db == NULL ? 0 : sqlite3_system_errno(store->db);
+    bool is_full = system_error == ENOSPC || system_error == EDQUOT;
+    return (code & PRIMARY_CODE) == SQLITE_IOERR && is_full ? SQLITE_FULL : code & PRIMARY_CODE;
+}
+
 static const char *advice_for(int code)
 {
     for (size_t i = 0; i < SP_COUNT_OF(advices); i++) {
-        if (advices[i].code == (code & PRIMARY_CODE)) {
+        if (advices[i].code == code) {
             return advices[i].text;
         }
     }
@@ -71,5 +80,5 @@ bool store_fail(const struct store *store, int code, struct sp_error *err)
     }
     char detail[MAX_DETAIL];
     describe(store, code, detail);
-    return store_refuse(store, err, "%s (SQLite: %s)", advice_for(code), detail);
+    return store_refuse(store, err, "%s (SQLite: %s)", advice_for(cause_of(store, code)), detail);
 }
