@@ -228,7 +228,7 @@ static bool open_run(const struct show_request *request, struct store **store, s
 static bool write_lines(const struct show_request *request, FILE *file, struct sp_error *err)
 {
     struct store *store = NULL;
-    struct store_listing listing;
+    struct store_listing listing = {.id = 0};
     if (!open_run(request, &store, &listing, err)) {
         return false;
     }
@@ -259,7 +259,7 @@ bool show_run(const struct show_request *request, struct show_answer *answer, st
         return true;
     }
     struct store *store = NULL;
-    struct store_listing listing;
+    struct store_listing listing = {.id = 0};
     if (!open_run(request, &store, &listing, err)) {
         return false;
     }

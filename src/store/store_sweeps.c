@@ -149,7 +149,7 @@ bool store_sweeps_list(struct store *store, struct sp_arena *arena, struct store
 
 static bool delete_sweep(struct store *store, int64_t id, struct sp_error *err)
 {
-    struct store_listing listing;
+    struct store_listing listing = {.id = 0};
     if (!store_sweep_read(store, id, &listing, err)) {
         return false;
     }

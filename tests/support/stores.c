@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 #include <string.h>
+#include <unistd.h>
 
 struct store_sweep stores_sweep(int64_t n_points)
 {
@@ -78,6 +79,34 @@ bool stores_fill(const struct stores_work *work, struct sp_error *err)
     store_close(store);
     sp_arena_close(arena);
     return is_good;
+}
+
+struct abandoned {
+    const char *path;
+    int64_t n_points;
+};
+
+static void fill_and_end(void *data)
+{
+    const struct abandoned *abandoned = data;
+    struct sp_arena *arena = sp_arena_open();
+    struct store *store = NULL;
+    struct sp_error err = {0};
+    const struct store_sweep sweep = stores_sweep(abandoned->n_points);
+    int64_t id = 0;
+    bool is_good = store_open(arena, abandoned->path, &store, &err) && store_sweep_begin(store, &sweep, &id, &err);
+    for (int64_t point = 0; point < abandoned->n_points && is_good; point++) {
+        const struct store_row row = {point, stores_text(arena, point)};
+        is_good = store_rows_add(store, id, &row, 1, &err);
+    }
+    _exit(is_good ? 0 : 1);
+}
+
+void stores_abandon(const char *path, int64_t n_points)
+{
+    struct abandoned abandoned = {path, n_points};
+    char output[2048];
+    assert_int_equal(run_in_child(fill_and_end, &abandoned, output, sizeof(output)), 0);
 }
 
 struct checking {

@@ -23,6 +23,9 @@ struct stores_work {
 };
 bool stores_fill(const struct stores_work *work, struct sp_error *err);
 
+/* The same in a process that ends without closing the store, and leaves its log behind. Fails the test when it fails. */
+void stores_abandon(const char *path, int64_t n_points);
+
 /* What is found: how many rows. Every row must be that of its point, and done must agree: anything else fails the test.
  * False, with err set, when the store says so. */
 bool stores_check(const char *path, int64_t n_points, int64_t *n_rows, struct sp_error *err);

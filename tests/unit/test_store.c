@@ -1,7 +1,6 @@
 /* What a store holds, and what it gives back. */
+#include "support/stores.h"
 #include "support/support.h"
-
-#include "store/store.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +239,7 @@ static void deleted_sweep_takes_its_rows_along_and_no_others(void **state)
     assert_true(store_sweep_delete(fixture->store, other_id, &err));
     assert_true(begin(fixture, &other) > other_id); /* an id is not used twice */
     assert_true(store_sweep_delete(fixture->store, id, &err));
+    assert_string_equal(stores_sql(fixture->arena, fixture->path, "SELECT count(*) FROM sweep_rows"), "0");
     int64_t again = begin(fixture, &sweep_61);
     assert_rows(fixture, again, "");
 }

@@ -327,11 +327,6 @@ static void migration_that_fails_leaves_the_version_before(void **state)
 
 enum { NOT_POSSIBLE = 77 }; /* exit code of a child that this machine does not let do it */
 
-struct read_only {
-    struct fixture *fixture;
-    int64_t n_seen;
-};
-
 static bool count_row(void *user, int64_t point, const char *json, struct sp_error *err)
 {
     (void)point;
@@ -428,10 +423,13 @@ static void look_on_read_only_media(void *data)
     const char *at = mount_small(fixture, "size=8m");
     const char *path = sp_format(fixture->arena, "%s/a b%%?#.db", at);
     fill(fixture, path);
+    const char *abandoned = sp_format(fixture->arena, "%s/killed.db", at); /* with its log */
+    stores_abandon(abandoned, STORES_POINTS);
     if (mount(NULL, at, NULL, MS_REMOUNT | MS_RDONLY, NULL) != 0) {
         _exit(NOT_POSSIBLE);
     }
     expect_read_only(fixture, path);
+    expect_read_only(fixture, abandoned);
 }
 
 static void store_on_read_only_media_is_read(void **state)
