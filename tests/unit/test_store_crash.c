@@ -322,6 +322,7 @@ static void many_writers_of_the_same_rows_agree(void **state)
 
 int main(void)
 {
+    temp_folders_in_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(kill_in_place_of_any_change_loses_nothing, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(kill_in_the_middle_of_any_write_loses_nothing, open_fixture, close_fixture),

@@ -309,6 +309,7 @@ static void rows_that_others_changed_are_refused(void **state)
 
 int main(void)
 {
+    temp_folders_in_memory();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_flipped_bit_of_the_header_is_met, open_closed, close_fixture),
         cmocka_unit_test_setup_teardown(flipped_bits_give_an_error_or_the_right_rows, open_closed, close_fixture),
