@@ -22,7 +22,7 @@ bool store_default_path(struct sp_arena *arena, const char **path, struct sp_err
 /* path NULL: the default, its folders made. Makes the file when there is none and brings an older one up to date; a
  * file that is not ours is refused and left as it is. Caller closes, before the arena. */
 bool store_open(struct sp_arena *arena, const char *path, struct store **store, struct sp_error *err) SP_MUST_CHECK;
-/* To look only: makes nothing, *store is NULL when there is no file or an empty one, and one that cannot be written is read. */
+/* To look only: makes nothing, *store is NULL when there is no file or an empty one, and one that cannot be written is read. An older one that can be is brought up to date. */
 bool store_open_existing(struct sp_arena *arena, const char *path, struct store **store,
                          struct sp_error *err) SP_MUST_CHECK;
 void store_close(struct store *store); /* NULL is fine */

@@ -3,6 +3,11 @@
 
 #include <sqlite3.h>
 
+/* Strict tables. */
+#if SQLITE_VERSION_NUMBER < 3037000
+#error "SQLite 3.37 or newer is needed"
+#endif
+
 /* A text that was released is never changed: files of its version exist. A change of the tables is one more text.
  * Rows stand in a table of their own key and not WITHOUT ROWID, which is for rows much smaller than an answer. */
 static const char *const migrations[] = {

@@ -279,6 +279,40 @@ static void rows_are_synced_before_they_are_reported(void **state)
     faulty_vfs_remove();
 }
 
+/* A sweep is deleted with all its rows, or not at all; the other one stays whole. */
+static void failing_deletion_leaves_all_or_nothing(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct store_sweep other = stores_sweep(3);
+    other.key = "other";
+    int64_t n_failed = 0;
+    for (int64_t at = 1;; at++) {
+        struct faulty_vfs faulty = {.fault = FAULT_IO, .at = INT64_MAX};
+        struct sp_error err = {0};
+        struct store *store = NULL;
+        int64_t id = 0;
+        remove_store(fixture);
+        assert_goes_on(fixture, STORES_POINTS);
+        faulty_vfs_install(&faulty);
+        assert_true(store_open(fixture->arena, fixture->path, &store, &err));
+        assert_true(store_sweep_begin(store, &other, &id, &err));
+        assert_true(store_rows_add(store, id, &(struct store_row){2, "{}"}, 1, &err));
+        faulty.at = faulty.n_changes + at;
+        bool is_good = store_sweep_delete(store, 1, &err);
+        store_close(store);
+        faulty_vfs_remove();
+        const char *n_rows = stores_sql(fixture->arena, fixture->path, "SELECT count(*) FROM sweep_rows");
+        const char *n_sweeps = stores_sql(fixture->arena, fixture->path, "SELECT count(*) FROM sweeps");
+        const char *found = sp_format(fixture->arena, "%s of %s", n_rows, n_sweeps);
+        assert_true(strcmp(found, "1 of 1") == 0 || (!is_good && strcmp(found, "62 of 2") == 0));
+        n_failed += is_good ? 0 : 1;
+        if (faulty.n_changes < faulty.at) {
+            break;
+        }
+    }
+    assert_true(n_failed > 0);
+}
+
 /* Both make the file, and both write every row of their half. */
 static void two_writers_at_once_both_succeed(void **state)
 {
@@ -332,6 +366,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_failing_change_loses_nothing, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(rollback_journal_loses_nothing_either, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(rows_are_synced_before_they_are_reported, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(failing_deletion_leaves_all_or_nothing, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(two_writers_at_once_both_succeed, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(many_writers_of_the_same_rows_agree, open_fixture, close_fixture),
     };
