@@ -22,7 +22,7 @@ CLANG ?= clang
 
 # ---- what is built -------------------------------------------------------------------------------------------------
 
-LAYERS := base spec cost method step sim search fit report cmd
+LAYERS := base store spec cost method step sim search fit report cmd
 SRC := $(sort $(wildcard $(LAYERS:%=src/%/*.c)))
 HEADERS := $(sort $(wildcard $(LAYERS:%=src/%/*.h)))
 LIB_SRC := $(filter-out src/cmd/main.c,$(SRC))
@@ -33,7 +33,7 @@ SCRIPT_TESTS := $(sort $(wildcard tests/*/*.t))
 ALL_C := $(SRC) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h))
 
 # Libraries, by their pkg-config names. Extend here; GSL and SQLite come with the layer that uses them.
-PKGS := libcjson $(if $(wildcard src/fit/*.c),gsl sqlite3)
+PKGS := libcjson $(if $(wildcard src/store/*.c),sqlite3) $(if $(wildcard src/fit/*.c),gsl)
 LDLIBS = $(PKG_LIBS) $(OPENMP) -lm
 
 # Threads of the search.

@@ -94,6 +94,10 @@ int sp_index_of(const char *text, const char *const *names);
 /* Bytes of the UTF-8 sequence at `text` (1 to 4); 0 at the end of the text and where it is not valid UTF-8. */
 size_t sp_utf8_length(const char *text);
 
+/* 64-bit FNV-1a of Fowler, Noll and Vo: begins with the basis, and goes on with what came before. */
+#define SP_FNV1A_BASIS UINT64_C(0xcbf29ce484222325)
+uint64_t sp_fnv1a(uint64_t hash, const void *bytes, size_t n_bytes);
+
 /* ---- quantities (quantity.c) ------------------------------------------------------------------------------------ */
 
 /* A quantity is a double in the SI unit of its dimension; text carries the unit and is matched exactly:

@@ -163,3 +163,13 @@ size_t sp_utf8_length(const char *text)
     }
     return length;
 }
+
+uint64_t sp_fnv1a(uint64_t hash, const void *bytes, size_t n_bytes)
+{
+    static const uint64_t prime = UINT64_C(0x100000001b3); /* of their page, as the basis */
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < n_bytes; i++) {
+        hash = (hash ^ at[i]) * prime;
+    }
+    return hash;
+}

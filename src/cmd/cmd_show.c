@@ -22,7 +22,7 @@ static const struct topic topics[] = {
     {"kernels", "kernels", "[NAME]", "element-wise kernels, or one's traffic", show_kernels_list, show_kernels},
     {"losses", "loss", "[NAME]", "losses, or one's memory and traffic", show_losses, show_loss},
     {"fields", "fields", "[KIND]", "the paths that --set takes, of an input or of all", show_fields, show_fields},
-    {"runs", "run", "", "stored measurements (not built yet)", NULL, NULL},
+    {"runs", "run", "[ID]", "stored sweeps, or the rows of one (JSON: a line each)", show_runs, show_run},
 };
 
 void show_help(FILE *file)
@@ -59,6 +59,21 @@ static const struct topic *find_topic(const char *name)
     return NULL;
 }
 
+static bool print_answer(const struct show_request *request, const struct show_answer *answer,
+                         const struct report_style *style, const char *name, struct sp_error *err)
+{
+    bool is_readable = style->format == REPORT_TABLE || style->format == REPORT_MARKDOWN;
+    if (answer->write != NULL) {
+        return answer->write(request, style->file, err);
+    }
+    if (answer->grid.n_rows == 0 && style->format != REPORT_JSON) { /* a heading without rows says less */
+        report_wrap(style->file, 0, "", is_readable && answer->title != NULL ? answer->title : "");
+        return true;
+    }
+    report_grid_document(style, &answer->grid, name, answer->title);
+    return true;
+}
+
 static bool show_topic(struct command_context *context, const struct command_options *options,
                        const struct sp_texts *words, struct sp_error *err)
 {
@@ -66,23 +81,25 @@ static bool show_topic(struct command_context *context, const struct command_opt
     if (topic == NULL) {
         return unknown_topic(context->arena, words->items[0], err);
     }
-    if (topic->list == NULL) {
-        return sp_fail(err, SP_ERROR_USAGE, "'show %s' is not built yet", topic->name);
-    }
     bool has_name = words->count > 1;
     if (words->count > 2 || (has_name && topic->one == NULL)) {
         return sp_fail(err, SP_ERROR_USAGE, "show %s: unexpected argument \"%s\"", topic->name,
                        words->items[words->count - 1]);
     }
-    const struct show_request request = {
-        .arena = context->arena, .name = has_name ? words->items[1] : NULL, .has_source = options->wants_source};
+    if (options->db != NULL && topic->list != show_runs) {
+        return sp_fail(err, SP_ERROR_USAGE, "show %s: --db belongs to 'show runs': leave it out", topic->name);
+    }
+    const struct show_request request = {.arena = context->arena,
+                                         .name = has_name ? words->items[1] : NULL,
+                                         .has_source = options->wants_source,
+                                         .db = options->db,
+                                         .format = (enum report_format)options->format};
     struct show_answer answer = {.title = NULL};
     if (!(has_name ? topic->one : topic->list)(&request, &answer, err)) {
         return false;
     }
     const struct report_style style = command_style(context, options);
-    report_grid_document(&style, &answer.grid, has_name ? topic->singular : topic->name, answer.title);
-    return true;
+    return print_answer(&request, &answer, &style, has_name ? topic->singular : topic->name, err);
 }
 
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err)
@@ -96,8 +113,9 @@ bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_
         return true;
     }
     if (words.count == 0) {
-        return sp_fail(err, SP_ERROR_USAGE,
-                       "show needs a topic: models, hardware, networks, methods, frameworks, kernels, losses, fields");
+        return sp_fail(
+            err, SP_ERROR_USAGE,
+            "show needs a topic: models, hardware, networks, methods, frameworks, kernels, losses, fields, runs");
     }
     return show_topic(context, &options, &words, err);
 }

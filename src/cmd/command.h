@@ -44,7 +44,7 @@ bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_
 
 /* ---- options (options.c) ---------------------------------------------------------------------------------------- */
 
-enum option_group { OPTIONS_QUESTION = 1U, OPTIONS_VARY = 2U, OPTIONS_OUTPUT = 4U };
+enum option_group { OPTIONS_QUESTION = 1U, OPTIONS_VARY = 2U, OPTIONS_OUTPUT = 4U, OPTIONS_STORE = 8U };
 
 /* Everything that a command line can say, whichever command it is of. */
 struct command_options {
@@ -57,7 +57,7 @@ struct command_options {
     bool is_colorless;
     bool wants_help;
     bool wants_source; /* show --source */
-    const char *db;
+    const char *db;    /* or NULL: the store in the user's data folder */
 };
 
 /* The rows of a command: the shared groups it takes, then its own; one of a shared name stands in for that one. Ends with a row whose name is NULL. */
@@ -125,11 +125,15 @@ struct show_request {
     struct sp_arena *arena;
     const char *name; /* or NULL: all of them */
     bool has_source;
+    const char *db; /* or NULL */
+    enum report_format format;
 };
 /* What is printed. */
 struct show_answer {
     const char *title; /* or NULL */
     struct report_grid grid;
+    /* In place of the grid, where it would not hold all that there is; prints nothing when it fails. NULL: the grid. */
+    bool (*write)(const struct show_request *request, FILE *file, struct sp_error *err);
 };
 typedef bool (*show_function)(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
 
@@ -147,6 +151,9 @@ bool show_kernels(const struct show_request *request, struct show_answer *answer
 bool show_losses(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
 bool show_loss(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
 bool show_fields(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+/* Sweeps of the store (show_runs.c); one of them in JSON is one line a row. */
+bool show_runs(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
+bool show_run(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
 /* The topics, as help lists them. */
 void show_help(FILE *file);
 

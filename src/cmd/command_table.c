@@ -37,8 +37,13 @@ static const struct sp_option compare_extras[] = {
 };
 
 static const char *const show_examples[] = {
-    "seqplan show models",  "seqplan show model llama-3.1-70b", "seqplan show hardware dgx-h100 --source",
-    "seqplan show methods", "seqplan show fields hardware",     NULL,
+    "seqplan show models",
+    "seqplan show model llama-3.1-70b",
+    "seqplan show hardware dgx-h100 --source",
+    "seqplan show methods",
+    "seqplan show fields hardware",
+    "seqplan show run 3 --format json",
+    NULL,
 };
 
 static const char *const help_examples[] = {"seqplan help estimate", NULL};
@@ -99,7 +104,7 @@ const struct command commands[] = {
      .summary = "models, hardware, networks, methods, frameworks, fields of a file, stored runs",
      .run = cmd_show,
      .extras = show_extras,
-     .groups = OPTIONS_OUTPUT,
+     .groups = OPTIONS_STORE | OPTIONS_OUTPUT,
      .synopsis = "TOPIC [NAME] [options]",
      .examples = show_examples},
     {.name = "help",

@@ -20,6 +20,16 @@ static const struct sp_option vary_options[] = {
     {.name = NULL},
 };
 
+static const struct sp_option store_options[] = {
+    {.name = "db",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, db),
+     .argument = "FILE",
+     .group = the_answer,
+     .help = "where runs are stored; default: seqplan/seqplan.db in the user's data folder (XDG_DATA_HOME)"},
+    {.name = NULL},
+};
+
 static const struct sp_option output_options[] = {
     {.name = "format",
      .type = SP_OPTION_CHOICE,
@@ -69,6 +79,7 @@ const struct sp_option *command_option_table(struct sp_arena *arena, const struc
         (command->groups & OPTIONS_QUESTION) != 0 ? question_options : NULL,
         (command->groups & OPTIONS_VARY) != 0 ? vary_options : NULL,
         command->extras,
+        (command->groups & OPTIONS_STORE) != 0 ? store_options : NULL,
         (command->groups & OPTIONS_OUTPUT) != 0 ? output_options : NULL,
     };
     size_t n_rows = 1;

@@ -3,22 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* 64-bit FNV-1a: Fowler, Noll, Vo; offset basis and prime of their page, the test vectors in tests/unit. */
-static const uint64_t FNV_BASIS = UINT64_C(0xcbf29ce484222325);
-static const uint64_t FNV_PRIME = UINT64_C(0x100000001b3);
-
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n_bytes)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < n_bytes; i++) {
-        hash = (hash ^ at[i]) * FNV_PRIME;
-    }
-    return hash;
-}
-
 uint64_t report_fnv1a(const char *text)
 {
-    return hash_bytes(FNV_BASIS, text, strlen(text));
+    return sp_fnv1a(SP_FNV1A_BASIS, text, strlen(text));
 }
 
 static bool hash_file(uint64_t *hash, const char *path, struct sp_error *err)
@@ -30,7 +17,7 @@ static bool hash_file(uint64_t *hash, const char *path, struct sp_error *err)
     char buffer[4096];
     size_t n_read = fread(buffer, 1, sizeof(buffer), file);
     while (n_read > 0) {
-        *hash = hash_bytes(*hash, buffer, n_read);
+        *hash = sp_fnv1a(*hash, buffer, n_read);
         n_read = fread(buffer, 1, sizeof(buffer), file);
     }
     bool has_failed = ferror(file) != 0;
@@ -51,14 +38,14 @@ const char *report_data_hash(struct sp_arena *arena, const struct question *ques
         {"frameworks", software->framework.name},   {"frameworks/kernels", software->kernels.name},
         {"frameworks/losses", software->loss.name},
     };
-    uint64_t hash = FNV_BASIS;
+    uint64_t hash = SP_FNV1A_BASIS;
     for (size_t i = 0; i < SP_COUNT_OF(files); i++) {
         /* What is no file of its own stands in the hardware file, or is "ideal". */
         struct sp_error ignored = {0};
         const char *path = files[i].name == NULL ? NULL : data_find(arena, files[i].kind, files[i].name, &ignored);
-        hash = hash_bytes(hash, files[i].kind, strlen(files[i].kind) + 1);
+        hash = sp_fnv1a(hash, files[i].kind, strlen(files[i].kind) + 1);
         if (path == NULL && files[i].name != NULL) {
-            hash = hash_bytes(hash, files[i].name, strlen(files[i].name) + 1);
+            hash = sp_fnv1a(hash, files[i].name, strlen(files[i].name) + 1);
         }
         if (path != NULL && !hash_file(&hash, path, err)) {
             return NULL;

@@ -108,7 +108,6 @@ test_expect_success 'what there is not' '
 	expect_error 2 "needs a topic" seqplan show &&
 	expect_error 2 "did you mean '\''models'\''" seqplan show modls &&
 	expect_error 2 "expected one of models" seqplan show frobnicate &&
-	expect_error 2 "not built yet" seqplan show runs &&
 	expect_error 2 "unexpected argument" seqplan show methods zigzag &&
 	expect_error 2 "unexpected argument" seqplan show model a b &&
 	expect_error 2 "hardware, software, run" seqplan show fields frobnicate &&

@@ -23,6 +23,9 @@ void assert_error_contains_at(const struct sp_error *err, const char *part, cons
 /* A new empty folder; temp_folder_close removes it with the files in it and frees the name. */
 char *temp_folder_open(void);
 void temp_folder_close(char *folder);
+/* Temporary folders in memory where there is such a place and the user names no other: for tests that wait for the disk
+ * thousands of times and do not care which it is. Call it first. */
+void temp_folders_in_memory(void);
 /* Writes `size` bytes to `name` in the folder. Copies the path into the arena. */
 const char *temp_file(struct sp_arena *arena, const char *folder, const char *name, const void *bytes, size_t size);
 

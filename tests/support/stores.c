@@ -1,0 +1,178 @@
+#include "support/stores.h"
+
+#include "support/support.h"
+
+#include <sqlite3.h>
+#include <string.h>
+#include <unistd.h>
+
+struct store_sweep stores_sweep(int64_t n_points)
+{
+    return (struct store_sweep){.key = "5f3ac0de",
+                                .command = "estimate --vary seq=3K",
+                                .version = "0.7.1+3ac",
+                                .data_hash = "9e3779b97f4a7c15",
+                                .n_points = n_points};
+}
+
+const char *stores_text(struct sp_arena *arena, int64_t point)
+{
+    /* Every 23rd is larger than two pages of SQLite, every 9th than a quarter of one. */
+    size_t size = point % 23 == 7 ? 9000 : point % 9 == 4 ? 1300 : 20 + (size_t)(point % 41);
+    char *text = sp_arena_alloc(arena, size + 1);
+    (void)snprintf(text, size + 1, "{\"point\": %lld, \"x\": \"", (long long)point);
+    uint64_t state = (uint64_t)point * 2654435761U + 61;
+    for (size_t i = strlen(text); i + 2 < size; i++) {
+        text[i] = (char)('a' + next_random(&state) % 23);
+    }
+    text[size - 2] = '"';
+    text[size - 1] = '}';
+    return text;
+}
+
+/* Adds up to STORES_BATCH missing rows. */
+static bool add_batch(struct store *store, int64_t id, const struct stores_work *work, int64_t *point, bool *done,
+                      struct sp_error *err)
+{
+    struct sp_arena *arena = sp_arena_open();
+    struct store_row rows[STORES_BATCH];
+    size_t n_rows = 0;
+    for (; *point < work->n_points && n_rows < STORES_BATCH; *point += work->step) {
+        if (!done[*point]) {
+            rows[n_rows++] = (struct store_row){*point, stores_text(arena, *point)};
+        }
+    }
+    bool is_good = store_rows_add(store, id, rows, n_rows, err);
+    for (size_t i = 0; i < n_rows && is_good; i++) {
+        done[rows[i].point] = true;
+    }
+    sp_arena_close(arena);
+    return is_good;
+}
+
+static void report(const struct stores_work *work, const bool *done)
+{
+    int64_t n_done = 0;
+    for (int64_t i = 0; i < work->n_points; i++) {
+        n_done += done[i] ? 1 : 0;
+    }
+    if (work->report != NULL) {
+        work->report(work->user, n_done);
+    }
+}
+
+bool stores_fill(const struct stores_work *work, struct sp_error *err)
+{
+    struct sp_arena *arena = sp_arena_open();
+    struct store *store = NULL;
+    const struct store_sweep sweep = stores_sweep(work->n_points);
+    bool *done = sp_arena_array(arena, (size_t)work->n_points, sizeof(*done));
+    int64_t id = 0;
+    bool is_good = store_open(arena, work->path, &store, err) && store_sweep_begin(store, &sweep, &id, err) &&
+                   store_rows_done(store, id, done, (size_t)work->n_points, err);
+    for (int64_t point = work->first; is_good && point < work->n_points;) {
+        is_good = add_batch(store, id, work, &point, done, err);
+        if (is_good) {
+            report(work, done);
+        }
+    }
+    store_close(store);
+    sp_arena_close(arena);
+    return is_good;
+}
+
+struct abandoned {
+    const char *path;
+    int64_t n_points;
+};
+
+static void fill_and_end(void *data)
+{
+    const struct abandoned *abandoned = data;
+    struct sp_arena *arena = sp_arena_open();
+    struct store *store = NULL;
+    struct sp_error err = {0};
+    const struct store_sweep sweep = stores_sweep(abandoned->n_points);
+    int64_t id = 0;
+    bool is_good = store_open(arena, abandoned->path, &store, &err) && store_sweep_begin(store, &sweep, &id, &err);
+    for (int64_t point = 0; point < abandoned->n_points && is_good; point++) {
+        const struct store_row row = {point, stores_text(arena, point)};
+        is_good = store_rows_add(store, id, &row, 1, &err);
+    }
+    _exit(is_good ? 0 : 1);
+}
+
+void stores_abandon(const char *path, int64_t n_points)
+{
+    struct abandoned abandoned = {path, n_points};
+    char output[2048];
+    assert_int_equal(run_in_child(fill_and_end, &abandoned, output, sizeof(output)), 0);
+}
+
+struct checking {
+    struct sp_arena *arena;
+    bool *seen;
+    int64_t n_rows;
+};
+
+static bool check_row(void *user, int64_t point, const char *json, struct sp_error *err)
+{
+    (void)err;
+    struct checking *checking = user;
+    assert_false(checking->seen[point]);
+    checking->seen[point] = true;
+    checking->n_rows++;
+    assert_string_equal(json, stores_text(checking->arena, point));
+    return true;
+}
+
+static bool check_sweep(struct store *store, struct sp_arena *arena, int64_t n_points, int64_t *n_rows,
+                        struct sp_error *err)
+{
+    const struct store_sweep sweep = stores_sweep(n_points);
+    struct checking checking = {.arena = arena, .seen = sp_arena_array(arena, (size_t)n_points, sizeof(bool))};
+    bool *done = sp_arena_array(arena, (size_t)n_points, sizeof(*done));
+    int64_t id = 0;
+    if (!store_sweep_begin(store, &sweep, &id, err) || !store_rows_visit(store, id, check_row, &checking, err) ||
+        !store_rows_done(store, id, done, (size_t)n_points, err)) {
+        return false;
+    }
+    assert_memory_equal(done, checking.seen, (size_t)n_points * sizeof(*done));
+    *n_rows = checking.n_rows;
+    return true;
+}
+
+bool stores_check(const char *path, int64_t n_points, int64_t *n_rows, struct sp_error *err)
+{
+    struct sp_arena *arena = sp_arena_open();
+    struct store *store = NULL;
+    *n_rows = 0;
+    bool is_good = store_open(arena, path, &store, err) && check_sweep(store, arena, n_points, n_rows, err);
+    store_close(store);
+    sp_arena_close(arena);
+    return is_good;
+}
+
+const char *stores_sql(struct sp_arena *arena, const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL), SQLITE_OK);
+    const char *answer = NULL;
+    while (*sql != '\0') {
+        sqlite3_stmt *statement = NULL;
+        if (sqlite3_prepare_v2(db, sql, -1, &statement, &sql) != SQLITE_OK) {
+            print_error("%s\n", sqlite3_errmsg(db));
+            fail();
+        }
+        int code = sqlite3_step(statement);
+        if (code == SQLITE_ROW && answer == NULL && sqlite3_column_text(statement, 0) != NULL) {
+            answer = sp_strdup(arena, (const char *)sqlite3_column_text(statement, 0));
+        }
+        while (code == SQLITE_ROW) {
+            code = sqlite3_step(statement);
+        }
+        assert_int_equal(sqlite3_finalize(statement), SQLITE_OK);
+    }
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    return answer;
+}
