@@ -179,7 +179,7 @@ bless: $(BIN_release) $(TESTS_release) | $(SETUP) ## rewrite golden and expected
 BENCHES := $(patsubst tests/bench/%.c,build/release/bench/%,$(sort $(wildcard tests/bench/*.c)))
 build/release/bench/%: build/release/tests/bench/%.o $(SUPPORT_SRC:%.c=build/release/%.o) build/release/libseqplan.a
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(FLAGS_release) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+	$(Q)$(CC) $(FLAGS_release) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 bench: $(BENCHES) ## time the program (tests/bench), kept apart from the tests
 	@for b in $(BENCHES); do $$b || exit; done

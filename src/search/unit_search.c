@@ -519,7 +519,7 @@ void unit_bound(const struct search *search, struct worker *worker, struct unit 
     struct sp_arena_mark mark = sp_arena_mark(worker->scratch);
     use_base(&walk);
     unit->bound_s = INFINITY;
-    bool is_legal = unit_is_legal(&walk);
+    bool is_legal = unit_is_legal(&walk) && keeps_theme(&walk, RULES_SEQUENCE, 0);
     sp_arena_rewind(worker->scratch, mark);
     for (int g = 0; is_legal && g < unit->n_grids; g++) {
         const struct grid *grid = &search->grids->items[unit->first_grid + g];
@@ -530,7 +530,7 @@ void unit_bound(const struct search *search, struct worker *worker, struct unit 
         walk.at.order = grid->orders;
         struct layout_spec layout = space_layout(search->space, &walk.at);
         bool is_split = grid->orders != NULL && search->space->global_batch % grid->dp == 0 &&
-                        grid->pp <= worker->question.model.n_layers;
+                        grid->pp <= worker->question.model.n_layers && keeps_theme(&walk, RULES_EXPERTS, 0);
         if (is_split) {
             step_pricer_rank(worker->pricer, &layout);
             int place = step_pricer_place(worker->pricer, layout.order);
