@@ -210,6 +210,13 @@ static void check_pipelines(struct walk *walk, int64_t times)
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
+/* Whether all layouts with these figures or larger ones rank below that one. */
+static bool is_worse(const struct walk *walk, struct step_bound bound, const struct plan_layout *than)
+{
+    double objective = plan_objective_of(walk->search->space, bound.step_time_s, bound.peak_bytes);
+    return objective > than->objective || (objective >= than->objective && bound.step_time_s > than->step_time_s);
+}
+
 /* Whether no layout with these figures or larger ones can matter: something is as good in both, and its family has or the
  * best families are better. */
 static bool is_useless(const struct walk *walk, struct step_bound bound)
@@ -219,10 +226,9 @@ static bool is_useless(const struct walk *walk, struct step_bound bound)
                              front_dominates(&walk->findings->front, bound.step_time_s, bound.peak_bytes))) {
         return false;
     }
-    double objective = plan_objective_of(search->space, bound.step_time_s, bound.peak_bytes);
     const struct families *families = &search->families;
-    return (walk->has_best && objective > walk->best.objective) ||
-           (families->n == families->capacity && objective > families->items[families->n - 1].objective);
+    return (walk->has_best && is_worse(walk, bound, &walk->best)) ||
+           (families->n == families->capacity && is_worse(walk, bound, &families->items[families->n - 1]));
 }
 
 static void set_order(const struct walk *walk, int order, struct layout_spec *layout)
