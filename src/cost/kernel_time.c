@@ -72,13 +72,19 @@ static bool line_matches(const struct attention_line *line, const struct attenti
 }
 
 /* The measured head dimension closest to the call's, in ratio. */
+/* Ratio of two sizes, whichever is the larger: as far apart as the logarithms of both. */
+static double ratio_of(double a, double b)
+{
+    return a > b ? a / b : b / a;
+}
+
 static int64_t nearest_head_dim(const struct attention_curve *curve, double head_dim)
 {
     int64_t best = curve->lines[0].head_dim;
     for (int i = 1; i < curve->n_lines; i++) {
-        double d = fabs(log((double)curve->lines[i].head_dim / head_dim));
-        if (d < fabs(log((double)best / head_dim))) {
-            best = curve->lines[i].head_dim;
+        int64_t other = curve->lines[i].head_dim;
+        if (other != best && ratio_of((double)other, head_dim) < ratio_of((double)best, head_dim)) {
+            best = other;
         }
     }
     return best;

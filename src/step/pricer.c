@@ -70,6 +70,7 @@ struct step_pricer {
     int capacity[N_FOLDS];   /* of stage_sums */
     bool is_folded[N_FOLDS]; /* stage_sums are those of the sharding at work */
     struct stage_class scratch[MAX_STAGE_CLASSES];
+    struct gemm_memo gemms;
     uint64_t era; /* of the degrees at work */
     struct rank_sums ranks[N_RANKS];
     struct place_sums places[N_PLACES];
@@ -94,6 +95,7 @@ struct step_pricer *step_pricer_open(struct sp_arena *arena)
 void step_pricer_base(struct step_pricer *pricer, const struct question *question)
 {
     pricer->question = *question;
+    memset(&pricer->gemms, 0, sizeof(pricer->gemms)); /* times are of the question's GPU, here at the same address */
     pricer->era++;
     pricer->rank = NULL;
 }
@@ -305,6 +307,7 @@ void step_pricer_rank(struct step_pricer *pricer, const struct layout_spec *layo
     pricer->question.layout = *layout;
     leave_open(&pricer->question.layout);
     step_shape_init(&pricer->shape, &pricer->question);
+    pricer->shape.gemms = &pricer->gemms;
     use_stages(pricer, FOLD_PLAIN);
     lend_stages(pricer, FOLD_PLAIN, &pricer->shape);
     pricer->rank = find_rank(pricer);
@@ -319,6 +322,7 @@ int step_pricer_place(struct step_pricer *pricer, const enum axis order[N_AXES])
     memcpy(pricer->question.layout.order, order, sizeof(placed->order));
     memcpy(placed->order, order, sizeof(placed->order));
     step_shape_init(&placed->shape, &pricer->question);
+    placed->shape.gemms = &pricer->gemms;
     lend_stages(pricer, FOLD_PLAIN, &placed->shape);
     placed->sums = find_place(pricer, &placed->shape);
     placed->hop_s = pipeline_hop_time(&placed->shape);

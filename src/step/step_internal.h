@@ -45,12 +45,24 @@ struct kind_shape { /* of the layers of one kind */
     struct method_memory attention_memory;
 };
 
+/* Times of products, by call: a small table where the last ones stay. */
+enum { GEMM_MEMO_ENTRIES = 512 };
+struct gemm_memo_entry {
+    const struct gpu_spec *gpu;
+    struct gemm_call call;
+    double time_s;
+};
+struct gemm_memo {
+    struct gemm_memo_entry entries[GEMM_MEMO_ENTRIES];
+};
+
 /* Shapes of one rank, and what is looked up once per question. */
 struct step_shape {
     const struct question *question;
     const struct gpu_spec *gpu;
     int n_classes; /* of stages; borrowed */
     const struct stage_class *classes;
+    struct gemm_memo *gemms; /* or NULL: nothing is kept */
     int n_kinds;
     struct kind_shape kinds[MAX_LAYER_KINDS];
     struct group_placement tp_group, pp_group, shard_group;
