@@ -139,6 +139,15 @@ const char *report_recompute_text(struct sp_arena *arena, const struct layout_sp
     return sp_format(arena, "block:%lld", (long long)layout->recompute_layers);
 }
 
+const char *report_order_text(struct sp_arena *arena, const struct layout_spec *layout)
+{
+    const char *names[N_AXES];
+    for (size_t i = 0; i < SP_COUNT_OF(names); i++) {
+        names[i] = axis_names[layout->order[i]];
+    }
+    return sp_join(arena, names, SP_COUNT_OF(names), "-");
+}
+
 /* "7, 8 x 14, 7": layers by stage, equal neighbours joined; empty when all stages are alike. */
 static const char *stage_layers_text(struct sp_arena *arena, const struct question *question)
 {

@@ -8,6 +8,7 @@
 #ifndef SEQPLAN_REPORT_H
 #define SEQPLAN_REPORT_H
 
+#include "search/search.h"
 #include "step/step.h"
 
 enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON };
@@ -64,6 +65,7 @@ const char *report_train_text(struct sp_arena *arena, const struct run_spec *run
 /* "15T tokens: 41.2 days, 506k GPU-hours, $1.5M, 310 MWh", or NULL without --tokens. */
 const char *report_run_text(struct sp_arena *arena, const struct answer *answer);
 const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout);
+const char *report_order_text(struct sp_arena *arena, const struct layout_spec *layout); /* "tp-cp-ep-dp-pp" */
 const char *report_title_text(struct sp_arena *arena,
                               const struct question *question);     /* "llama-3.1-8b, 128K tokens, ..." */
 const char *report_words(struct sp_arena *arena, const char *name); /* "tp_exposed" as "tp exposed" */
@@ -177,6 +179,30 @@ const char *report_diff_words(struct sp_arena *arena, const struct report_diff *
 void report_diff_table(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
 /* In any format. */
 void report_diff(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
+
+/* ---- a plan (plan_*.c, layout_options.c) ------------------------------------------------------------------------- */
+
+struct report_plan {
+    const struct plan_question *asked;
+    const struct question *base; /* of any layout of the space: what all have in common */
+    const struct plan *plan;
+    const struct sp_json *const *answers; /* whole ones, of plan->layouts */
+    const struct sp_json *nearest_miss;   /* its whole answer; NULL: none */
+    const struct sp_texts *changes;       /* the smallest that would make it fit; NULL: not looked for */
+};
+
+/* In any format. */
+void report_plan(const struct report_style *style, struct sp_arena *arena, const struct report_plan *plan);
+/* The object of "seqplan.plan/1". Borrows the answers. */
+const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct report_plan *plan);
+/* What sets plan i apart from the first, in words; of the first: by what it is first. */
+const char *report_plan_differs(struct sp_arena *arena, const struct report_plan *plan, int i);
+/* What the nearest miss lacks: memory of a GPU or, when that is enough, of the host; 0 when only another constraint is
+ * broken. */
+double report_plan_missing_bytes(const struct report_plan *plan);
+/* "--tp 8 --sp 8 ...": the options of `seqplan estimate` that give the answer of a layout. */
+const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,
+                                  const struct plan_layout *layout);
 
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
 
