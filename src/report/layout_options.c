@@ -75,6 +75,7 @@ static void add_degrees(struct line *line, const struct layout_spec *layout)
     add_degree(line, "vpp", layout->vpp);
     enum schedule_id usual = layout->vpp > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
     add_text(line, "schedule", layout->schedule == usual ? NULL : schedule_names[layout->schedule]);
+    add_degree(line, "dp", layout->dp);
     add_degree(line, "ep", layout->ep);
     add_degree(line, "etp", layout->etp);
     add_degree(line, "micro-batch", layout->micro_batch);

@@ -38,6 +38,9 @@ struct answer {
 /* Prints the answer in the style's format. Scratch memory comes from the arena. */
 void report_estimate(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 
+/* The lines "step", "memory" and "run" of a table, and the lines "warning" and "assumed" below it. */
+void report_headline_print(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+void report_remarks_print(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 void report_estimate_json(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 void report_estimate_csv(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 void report_estimate_table(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
@@ -177,6 +180,17 @@ const struct sp_json *report_diff_tree(struct sp_arena *arena, const struct repo
 /* Why A is slower or larger than B, in words. */
 const char *report_diff_words(struct sp_arena *arena, const struct report_diff *diff);
 void report_diff_table(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
+/* What makes an item of time or memory ("sp_exposed", "activations") differ by `difference` from B to A: "ring over the
+ * network: 14 hops a layer instead of 6", "recompute full instead of none"; "" when nothing is known to (item_cause.c). */
+const char *report_item_cause(struct sp_arena *arena, const struct report_diff *diff, const char *item,
+                              double difference);
+/* A setting of an answer's layout by path ("layout.sp_method", "gpus"); "" where it decides nothing, as a schedule without
+ * stages (layout_settings.c). */
+const char *report_layout_setting(struct sp_arena *arena, const struct sp_json *answer, const char *path);
+/* "recompute full instead of none"; "" when both have the same or one has none. */
+const char *report_setting_instead(struct sp_arena *arena, const struct report_diff *diff, const char *key);
+/* Where A's layout differs from B's, the most telling settings: "tp 4, sp 16". */
+const char *report_layout_difference(struct sp_arena *arena, const struct report_diff *diff);
 /* In any format. */
 void report_diff(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
 
@@ -187,16 +201,29 @@ struct report_plan {
     const struct question *base; /* of any layout of the space: what all have in common */
     const struct plan *plan;
     const struct sp_json *const *answers; /* whole ones, of plan->layouts */
-    const struct sp_json *nearest_miss;   /* its whole answer; NULL: none */
+    const struct answer *best;            /* of the first or, when nothing fits, of the nearest miss; NULL: neither */
+    const struct sp_json *nearest_miss;   /* the same as a tree; NULL: something fits, or nothing keeps the rules */
     const struct sp_texts *changes;       /* the smallest that would make it fit; NULL: not looked for */
 };
 
 /* In any format. */
 void report_plan(const struct report_style *style, struct sp_arena *arena, const struct report_plan *plan);
+void report_plan_table(const struct report_style *style, struct sp_arena *arena, const struct report_plan *plan);
 /* The object of "seqplan.plan/1". Borrows the answers. */
 const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct report_plan *plan);
 /* What sets plan i apart from the first, in words; of the first: by what it is first. */
 const char *report_plan_differs(struct sp_arena *arena, const struct report_plan *plan, int i);
+/* The same in short, for a table that has the figures. */
+const char *report_plan_brief(struct sp_arena *arena, const struct report_plan *plan, int i);
+/* By rank, which layouts stand in a table: the best of each family, or the front thinned to a dozen and by time. Returns
+ * how many; `rows` has room for all (plan_grid.c). */
+int report_plan_ranked(const struct report_plan *plan, int *rows);
+int report_plan_front(struct sp_arena *arena, const struct report_plan *plan, int *rows, int *n_whole);
+/* These layouts with what sets them apart; `has_words`: below each row what makes it differ from the first. */
+struct report_grid report_plan_grid(struct sp_arena *arena, const struct report_plan *plan, const int *rows, int n_rows,
+                                    bool has_words);
+/* What was dropped, by reason, with an example each (plan_misses.c). */
+struct report_grid report_plan_rejections(struct sp_arena *arena, const struct report_plan *plan);
 /* What the nearest miss lacks: memory of a GPU or, when that is enough, of the host; 0 when only another constraint is
  * broken. */
 double report_plan_missing_bytes(const struct report_plan *plan);
@@ -303,6 +330,8 @@ void report_tree_keys(struct report_tree *tree, const struct report_key *keys, c
 void report_tree_write(const struct sp_json *value, FILE *file);
 /* The value at a dotted path of an object, or NULL. */
 const struct sp_json *report_tree_at(const struct sp_json *object, const char *path);
+/* An answer as CSV has it: without overrides it needs no column for them (estimate_csv.c). Borrows its members. */
+const struct sp_json *report_csv_answer(struct sp_arena *arena, const struct sp_json *answer);
 /* One line per object, one column per value: keys joined by dots, lists of texts by "; ". Columns are those of all
  * objects in order of appearance; where an object lacks one, the cell is empty. */
 void report_csv_write(struct sp_arena *arena, const struct sp_json *const *objects, int n_objects, FILE *file);
