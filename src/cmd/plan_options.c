@@ -18,6 +18,33 @@ static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 enum { MOST_THREADS = 1024, MOST_TOP = 1000 };
 
 const struct sp_option plan_options[] = {
+    /* Rows of a question that mean something else here. */
+    {.name = "global-batch",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, request.global_batch),
+     .argument = "N|Ntok",
+     .group = "The question",
+     .help = "sequences per optimizer step, of every layout, or tokens as in 16Mtok; default: 16 Mi tokens' worth, "
+             "raised by at most an eighth to divide over many ranks"},
+    {.name = "pp-layers",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, request.pp_layers),
+     .argument = "auto|padded|A,B,...",
+     .group = "Layout",
+     .help = "layers per stage, as in estimate; default: auto where they do not divide"},
+    {.name = "layout",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, request.layout_file),
+     .argument = "FILE|-",
+     .group = "Layout",
+     .help = "refused: plan searches for the layout; what is fixed of it is said by the axes above"},
+    {.name = "only",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, request.only),
+     .argument = "attention",
+     .group = "The answer",
+     .help = "refused: plan ranks whole steps"},
+
     COUNTS("tp", tp, "tensor-parallel degrees"),
     {.name = "sp",
      .alias = "cp",

@@ -59,6 +59,10 @@ const char *report_layout_difference(struct sp_arena *arena, const struct report
                                        "micro_batch", "recompute", "zero",       "offload",  "order"};
     enum { MOST = 4 };
     struct sp_texts texts = {.arena = arena};
+    const char *gpus = report_layout_setting(arena, diff->a, "gpus");
+    if (strcmp(gpus, report_layout_setting(arena, diff->b, "gpus")) != 0) {
+        sp_texts_add(&texts, "%s GPUs", gpus);
+    }
     for (size_t i = 0; i < SP_COUNT_OF(keys) && texts.count < MOST; i++) {
         const char *path = sp_format(arena, "layout.%s", keys[i]);
         const char *a = report_layout_setting(arena, diff->a, path);

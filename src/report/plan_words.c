@@ -221,7 +221,9 @@ static const char *first_text(struct sp_arena *arena, const struct report_plan *
     if (plan->plan->n_layouts == 1) {
         return sp_format(arena, "the only one that fits of %lld considered", considered);
     }
-    const struct report_diff diff = {.a = plan->answers[1], .b = plan->answers[0]};
+    int *rows = sp_arena_array(arena, (size_t)plan->plan->n_layouts, sizeof(*rows));
+    int next = report_plan_ranked(plan, rows) > 1 ? rows[1] : 1; /* of another family, if there is one */
+    const struct report_diff diff = {.a = plan->answers[next], .b = plan->answers[0]};
     const char *differs = differs_text(arena, plan, &diff, false);
     return sp_format(arena, "%s of %lld considered; next best: %s, %.*s", titles[plan->asked->objective], considered,
                      report_layout_difference(arena, &diff), (int)strcspn(differs, ":;"), differs);
