@@ -18,7 +18,7 @@ static void show_progress(void *user, int64_t done, int64_t total)
         return;
     }
     line->shown_percent = percent;
-    (void)fprintf(line->file, "\r  searching: %lld %% of %lld layouts\033[K", (long long)percent, (long long)total);
+    (void)fprintf(line->file, "\r  searched %lld %% of %lld layouts\033[K", (long long)percent, (long long)total);
     (void)fflush(line->file);
 }
 
@@ -130,7 +130,6 @@ static bool search(struct command_context *context, struct plan_question *questi
         question->progress = show_progress;
         question->user = &line;
     }
-    question->keeps_misses = true;
     bool is_good = plan_search(question, context->arena, plan, err);
     clear_progress(&line);
     return is_good;

@@ -94,10 +94,10 @@ const struct command commands[] = {
      .extras = plan_options,
      .groups = OPTIONS_QUESTION | OPTIONS_OUTPUT,
      .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
-     .details =
-         "Every legal layout of the cluster is considered; an axis takes a comma list to be restricted. The best\n"
-         "of each family (framework, method and degrees) is ranked, and the Pareto front of step time against\n"
-         "peak memory stands beside. When nothing fits: the layout that lacks least, and what would fit; exit 1.",
+     .details = "Every legal layout of the cluster is considered; an axis takes a comma list to be restricted. The\n"
+                "best of each family (framework, method and degrees) is ranked, and the Pareto front of step time\n"
+                "against peak memory stands beside. When nothing fits: the layout that lacks least, and what would\n"
+                "fit; exit 1.",
      .examples = plan_examples},
     NOT_BUILT("limits", "longest sequence, largest micro-batch, fewest GPUs that fit"),
     NOT_BUILT("simulate", "one layout in discrete events: contention, timeline, where every microsecond went"),

@@ -29,34 +29,34 @@ static const char *const reasons[][2] = {
     {"headroom", "leave less free than --headroom"},
     {"min_mfu", "stay below --min-mfu"},
     {"deadline", "miss the --deadline"},
-    {"bound", "cannot be among the best, nor on the front: shown by a bound"},
+    {"bound", "cannot be among the best (a bound)"},
     {"not_in_framework", "the framework does not run"},
-    {"batch_divides", "global batch does not divide over dp x micro-batch"},
+    {"batch_divides", "batch does not divide over dp"},
     {"few_micro_batches", "too few micro-batches for the stages"},
-    {"recompute_block", "recompute more layers than a chunk has"},
+    {"recompute_block", "recompute more layers than a chunk"},
     {"sequence_divides", "sequence does not divide"},
     {"heads_over_tp", "heads do not divide over tp"},
-    {"kv_heads_over_tp", "key-value heads do not divide over tp"},
+    {"kv_heads_over_tp", "kv heads do not divide over tp"},
     {"ulysses_heads", "heads do not divide over Ulysses"},
     {"ffn_over_tp", "MLP does not divide over tp"},
     {"layers_over_pp", "layers do not divide over pp"},
-    {"pp_layers", "layers do not divide as --pp-layers says"},
+    {"pp_layers", "layers are not as --pp-layers says"},
     {"experts_over_ep", "experts do not divide over ep"},
     {"expert_ffn_over_etp", "experts do not divide over etp"},
-    {"experts", "the model has no experts for ep or etp"},
+    {"experts", "the model has no experts"},
     {"expert_gpus", "GPUs do not divide over pp x ep x etp"},
-    {"offload", "parameters are offloaded only under zero 3"},
+    {"offload", "offload of parameters needs zero 3"},
     {"sp_ulysses", "Ulysses degree does not divide sp"},
     {"sp_inner", "inner ring does not divide sp"},
-    {"method_splits", "the method does not split the sequence"},
+    {"method_splits", "method does not split the sequence"},
     {"head_dim", "no kernel for the head dimension"},
     {"window", "the method has no sliding window"},
     {"sinks", "the method has no attention sinks"},
-    {"documents", "documents are too long or too short for the split"},
+    {"documents", "documents do not suit the split"},
     {"not_built", "have no price yet"},
     {"experts_need_tp_sp", "experts with tp need --tp-sp on"},
-    {"schedule", "schedule does not allow these stages"},
-    {"schedule_micro_batches", "schedule does not allow these micro-batches"},
+    {"schedule", "schedule does not take the stages"},
+    {"schedule_micro_batches", "schedule needs other micro-batches"},
     {"pair", "the framework lacks the method"},
     {"needs_network", "need a network"},
     {"gpus_product", "degrees do not multiply to the GPUs"},
@@ -93,7 +93,7 @@ struct report_grid report_plan_rejections(struct sp_arena *arena, const struct r
         const struct plan_rejection *rejection = &found->rejections[i];
         const char *example = example_text(arena, rejection->example);
         report_grid_add(&grid);
-        report_grid_text(&grid, 0, "%lld", (long long)rejection->count);
+        report_grid_text(&grid, 0, "%s", report_count(arena, rejection->count));
         report_grid_text(&grid, 1, "%s", reason_text(arena, rejection->reason));
         report_grid_text(&grid, 2, "%s", example == NULL ? "" : example);
     }
@@ -103,7 +103,7 @@ struct report_grid report_plan_rejections(struct sp_arena *arena, const struct r
     }
     if (n_rest > 0) {
         report_grid_add(&grid);
-        report_grid_text(&grid, 0, "%lld", (long long)n_rest);
+        report_grid_text(&grid, 0, "%s", report_count(arena, n_rest));
         report_grid_text(&grid, 1, "%d other reasons (--format json has them)", found->n_rejections - n_shown);
     }
     return grid;

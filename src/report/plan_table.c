@@ -148,9 +148,10 @@ static void print_rejections(const struct page *page)
 static void print_search(const struct page *page)
 {
     const struct plan *plan = page->plan->plan;
-    const char *dropped = sp_format(page->arena, "%lld layouts in %s: %lld priced in full, %lld dropped",
-                                    (long long)plan->considered, report_step_time(page->arena, plan->elapsed_s),
-                                    (long long)plan->evaluated, (long long)(plan->considered - plan->evaluated));
+    const char *dropped = sp_format(
+        page->arena, "%s layouts in %s: %s priced in full, %s dropped", report_count(page->arena, plan->considered),
+        report_step_time(page->arena, plan->elapsed_s), report_count(page->arena, plan->evaluated),
+        report_count(page->arena, plan->considered - plan->evaluated));
     print_labelled(page, "searched", dropped);
 }
 
@@ -160,18 +161,18 @@ static const char *miss_text(const struct page *page)
 {
     static const double gib = 0x1p30;
     struct sp_arena *arena = page->arena;
-    long long considered = (long long)page->plan->plan->considered;
-    if (considered == 0) {
+    const char *considered = report_count(arena, page->plan->plan->considered);
+    if (page->plan->plan->considered == 0) {
         return "nothing to consider: no product of the degrees asked for is the cluster; give an axis more values";
     }
     if (page->plan->nearest_miss == NULL) {
-        return sp_format(arena, "none of %lld layouts keeps the rules", considered);
+        return sp_format(arena, "none of %s layouts keeps the rules and fits", considered);
     }
     double missing_bytes = report_plan_missing_bytes(page->plan);
     return missing_bytes > 0.0
-               ? sp_format(arena, "none of %lld layouts fits; the nearest lacks %s GiB:", considered,
+               ? sp_format(arena, "none of %s layouts fits; the nearest lacks %s GiB:", considered,
                            report_three(arena, missing_bytes / gib))
-               : sp_format(arena, "none of %lld layouts is what is asked; of those the smallest:", considered);
+               : sp_format(arena, "none of %s layouts is what is asked; of those the smallest:", considered);
 }
 
 static void print_changes(const struct page *page)

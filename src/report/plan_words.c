@@ -217,15 +217,15 @@ static const char *first_text(struct sp_arena *arena, const struct report_plan *
                                                           [PLAN_MEMORY] = "smallest peak",
                                                           [PLAN_GPUS] = "fewest GPUs",
                                                           [PLAN_COST] = "cheapest"};
-    long long considered = (long long)plan->plan->considered;
+    const char *considered = report_count(arena, plan->plan->considered);
     if (plan->plan->n_layouts == 1) {
-        return sp_format(arena, "the only one that fits of %lld considered", considered);
+        return sp_format(arena, "the only one that fits of %s considered", considered);
     }
     int *rows = sp_arena_array(arena, (size_t)plan->plan->n_layouts, sizeof(*rows));
     int next = report_plan_ranked(plan, rows) > 1 ? rows[1] : 1; /* of another family, if there is one */
     const struct report_diff diff = {.a = plan->answers[next], .b = plan->answers[0]};
     const char *differs = differs_text(arena, plan, &diff, false);
-    return sp_format(arena, "%s of %lld considered; next best: %s, %.*s", titles[plan->asked->objective], considered,
+    return sp_format(arena, "%s of %s considered; next best: %s, %.*s", titles[plan->asked->objective], considered,
                      report_layout_difference(arena, &diff), (int)strcspn(differs, ":;"), differs);
 }
 

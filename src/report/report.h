@@ -346,6 +346,8 @@ const char *report_fixed(struct sp_arena *arena, double value, double largest);
 const char *report_percent(struct sp_arena *arena, double frac); /* "41.2": without the sign */
 /* Three digits with k, M, G, T: "506k". Copied into arena. */
 const char *report_scaled(struct sp_arena *arena, double value);
+/* Exact below 100000, else three digits: "61007", "81.2M". Copied into arena. */
+const char *report_count(struct sp_arena *arena, int64_t count);
 /* Step times, never in minutes or hours: "0.0123 s" is "12.3 ms", 3600 s is "3600 s". Copied into arena. */
 const char *report_step_time(struct sp_arena *arena, double seconds);
 /* Characters on a terminal, one per code point. */

@@ -186,6 +186,13 @@ test_expect_success 'nothing to consider' '
 	test "$(json_get out nearest_miss)" = null
 '
 
+command -v script >/dev/null && test_set_prereq SCRIPT
+test_expect_success SCRIPT 'progress is for a terminal, on standard error, and goes away' '
+	script -qec "seqplan plan $base $small --global-batch 24 --format json >answer.json" /dev/null >terminal </dev/null &&
+	test "$(json_get answer.json schema)" = seqplan.plan/1 &&
+	perl -0777 -ne "exit(/^\r  searched \d+ % of \d+ layouts.*\r\e\[K\z/s ? 0 : 1)" terminal
+'
+
 test_expect_success 'refusals' '
 	expect_error 2 "--model, --gpus (or --nodes) and --seq are missing" seqplan plan --hardware dgx-h100 &&
 	expect_error 2 "--tp: 3 does not divide 8 gpus; legal here: 1, 2, 4, 8" seqplan plan $base --tp 1,3 &&

@@ -376,9 +376,9 @@ static void reasons_are_words_with_one_example(void **state)
     }
     const struct report_grid grid = report_plan_rejections(fixture->arena, &fixture->report);
     char *text = printed(&grid);
-    assert_string_equal(text, "  dropped  why                                                           for example\n"
-                              "      700  need more memory than a GPU has                               83.1 GiB\n"
-                              "      600  cannot be among the best, nor on the front: shown by a bound\n"
+    assert_string_equal(text, "  dropped  why                                       for example\n"
+                              "      700  need more memory than a GPU has           83.1 GiB\n"
+                              "      600  cannot be among the best (a bound)\n"
                               "      500  too few micro-batches for the stages\n"
                               "      400  a new rule\n"
                               "      300  the framework lacks the method\n"
