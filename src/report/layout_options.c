@@ -105,8 +105,7 @@ static void add_rest(struct line *line, const struct request *request, const str
     add_text(line, "documents",
              request->documents.is_given ? sp_tokens_print(line->arena, request->documents.value) : NULL);
     add_text(line, "train", request->train);
-    add_text(line, "tokens",
-             request->tokens.is_given ? sp_format(line->arena, "%lld", (long long)request->tokens.value) : NULL);
+    add_text(line, "tokens", request->tokens.is_given ? report_tokens_text(line->arena, request->tokens.value) : NULL);
     add_name(line, "flops", flops_names, request->flops);
     for (size_t i = 0; i < request->set.count; i++) {
         bool is_order = strncmp(request->set.items[i], order, strlen(order)) == 0;

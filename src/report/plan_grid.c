@@ -154,8 +154,8 @@ static const char *cell_text(const struct view *view, int row, int setting)
 static void look_through(struct view *view)
 {
     for (int i = 0; i < N_SETTINGS; i++) {
-        const char *first = view->n_rows > 0 ? cell_text(view, view->rows[0], i) : "";
-        for (int row = 1; row < view->n_rows; row++) {
+        const char *first = view->n_rows > 0 ? cell_text(view, 0, i) : ""; /* of the plan, which may be in no row */
+        for (int row = 0; row < view->n_rows; row++) {
             view->is_shown[i] = view->is_shown[i] || strcmp(first, cell_text(view, view->rows[row], i)) != 0;
         }
     }

@@ -12,13 +12,18 @@ static double allowed_bytes(const struct report_plan *plan, double capacity_byte
     return is_limited ? asked->max_memory_bytes : allowed;
 }
 
-double report_plan_missing_bytes(const struct report_plan *plan)
+struct report_missing report_plan_missing(const struct report_plan *plan)
 {
     const struct sp_json *miss = plan->nearest_miss;
-    double peak = sp_json_member(miss, "peak_bytes")->number;
-    double missing = peak - allowed_bytes(plan, sp_json_member(miss, "capacity_bytes")->number);
+    double allowed = allowed_bytes(plan, sp_json_member(miss, "capacity_bytes")->number);
+    double gpu = sp_json_member(miss, "peak_bytes")->number - allowed;
     double host = sp_json_member(miss, "host_bytes")->number - sp_json_member(miss, "host_capacity_bytes")->number;
-    return missing > 0.0 ? missing : host > 0.0 ? host : 0.0;
+    bool is_of_host = !(gpu > 0.0) && host > 0.0;
+    return (struct report_missing){.bytes = gpu > 0.0    ? gpu
+                                            : is_of_host ? host
+                                                         : 0.0,
+                                   .allowed_bytes = allowed,
+                                   .is_of_host = is_of_host};
 }
 
 /* Rules by name, and what it means to break one. A rule that is not here is told by its name. */

@@ -108,7 +108,7 @@ static void print_ranking(const struct page *page)
     }
     const struct report_grid grid = report_plan_grid(arena, page->plan, rows, n_rows, true);
     print_sentence(page,
-                   sp_format(arena, "ranked by %s, the best of each family; what has no column is alike in all rows",
+                   sp_format(arena, "ranked by %s, the best of each family; what has no column is as in the first",
                              plan_objective_names[page->plan->asked->objective]));
     report_grid_print(page->style, &grid);
 }
@@ -157,6 +157,21 @@ static void print_search(const struct page *page)
 
 /* ---- nothing fits ------------------------------------------------------------------------------------------------ */
 
+/* Memory is enough, but too slow for what is asked: the nearest is the fastest. */
+static const char *slow_text(const struct page *page, const char *considered)
+{
+    static const double day_s = 86400.0;
+    struct sp_arena *arena = page->arena;
+    const struct plan_question *asked = page->plan->asked;
+    const struct estimate *estimate = page->plan->best->estimate;
+    if (asked->deadline_s > 0.0 && estimate->run_days * day_s > asked->deadline_s) {
+        return sp_format(arena, "none of %s layouts is done in %s days; the fastest takes %s:", considered,
+                         report_three(arena, asked->deadline_s / day_s), report_three(arena, estimate->run_days));
+    }
+    return sp_format(arena, "none of %s layouts reaches %s %% MFU; the fastest has %s:", considered,
+                     report_percent(arena, asked->min_mfu_frac), report_percent(arena, estimate->mfu_frac));
+}
+
 static const char *miss_text(const struct page *page)
 {
     static const double gib = 0x1p30;
@@ -166,13 +181,17 @@ static const char *miss_text(const struct page *page)
         return "nothing to consider: no product of the degrees asked for is the cluster; give an axis more values";
     }
     if (page->plan->nearest_miss == NULL) {
-        return sp_format(arena, "none of %s layouts keeps the rules and fits", considered);
+        return sp_format(arena, "none of %s layouts keeps the rules", considered);
     }
-    double missing_bytes = report_plan_missing_bytes(page->plan);
-    return missing_bytes > 0.0
-               ? sp_format(arena, "none of %s layouts fits; the nearest lacks %s GiB:", considered,
-                           report_three(arena, missing_bytes / gib))
-               : sp_format(arena, "none of %s layouts is what is asked; of those the smallest:", considered);
+    const struct report_missing missing = report_plan_missing(page->plan);
+    if (!(missing.bytes > 0.0)) {
+        return slow_text(page, considered);
+    }
+    bool is_limited = missing.allowed_bytes < page->plan->best->estimate->capacity_bytes;
+    const char *room =
+        is_limited ? sp_format(arena, " in the %s GiB asked", report_three(arena, missing.allowed_bytes / gib)) : "";
+    return sp_format(arena, "none of %s layouts fits%s; the nearest lacks %s GiB%s:", considered, room,
+                     report_three(arena, missing.bytes / gib), missing.is_of_host ? " of host memory" : "");
 }
 
 static void print_changes(const struct page *page)

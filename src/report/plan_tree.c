@@ -44,7 +44,7 @@ static void put_plans(struct report_tree *tree, const struct report_plan *plan)
 /* When nothing fits: the layout that needs least, what it lacks, and what would make it fit. */
 static void put_nearest_miss(struct report_tree *tree, const struct report_plan *plan)
 {
-    static const char *const keys[] = {"layout",     "gpus",           "step_time_s", "fits",
+    static const char *const keys[] = {"layout",     "gpus",           "step_time_s", "mfu_frac",           "fits",
                                        "peak_bytes", "capacity_bytes", "host_bytes",  "host_capacity_bytes"};
     if (plan->nearest_miss == NULL) {
         report_tree_null(tree, "nearest_miss");
@@ -54,7 +54,9 @@ static void put_nearest_miss(struct report_tree *tree, const struct report_plan 
     for (size_t i = 0; i < SP_COUNT_OF(keys); i++) {
         report_tree_value(tree, keys[i], sp_json_member(plan->nearest_miss, keys[i]));
     }
-    report_tree_number(tree, "missing_bytes", report_plan_missing_bytes(plan));
+    const struct report_missing missing = report_plan_missing(plan);
+    report_tree_number(tree, "missing_bytes", missing.bytes);
+    report_tree_string(tree, "missing", missing.bytes > 0.0 ? missing.is_of_host ? "host" : "gpu" : NULL);
     report_tree_string(tree, "options", report_layout_options(tree->arena, plan, &plan->plan->nearest_miss));
     report_tree_begin(tree, "changes", SP_JSON_ARRAY);
     for (size_t i = 0; plan->changes != NULL && i < plan->changes->count; i++) {

@@ -160,10 +160,14 @@ static void add_part(struct parts *parts, const struct part *part)
     }
 }
 
+static bool is_other_cluster(const struct report_diff *diff)
+{
+    return fabs(number_at(diff->a, "gpus") - number_at(diff->b, "gpus")) > 0.0;
+}
+
 static struct parts parts_of(struct sp_arena *arena, const struct report_plan *plan, const struct report_diff *diff)
 {
-    bool is_other_cluster = fabs(number_at(diff->a, "gpus") - number_at(diff->b, "gpus")) > 0.0;
-    const struct part speed = is_other_cluster ? cluster_part(arena, diff) : speed_part(arena, diff);
+    const struct part speed = is_other_cluster(diff) ? cluster_part(arena, diff) : speed_part(arena, diff);
     const struct part size = size_part(arena, diff);
     const struct part cost = cost_part(arena, diff);
     struct parts parts = {0};
@@ -197,6 +201,9 @@ static const char *differs_text(struct sp_arena *arena, const struct report_plan
 static const char *brief_text(struct sp_arena *arena, const struct report_plan *plan, const struct report_diff *diff)
 {
     enum { ROOM = REPORT_COLUMNS - 6 };
+    if (is_other_cluster(diff)) {
+        return cluster_part(arena, diff).head;
+    }
     struct parts parts = parts_of(arena, plan, diff);
     for (int i = 0; i < parts.n; i++) {
         const struct part *part = &parts.items[i];

@@ -65,6 +65,7 @@ const char *report_settings_text(struct sp_arena *arena,
                                  const struct question *question);                 /* "recompute full, zero 1, ..." */
 const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run);  /* "causal", "window:4096" */
 const char *report_train_text(struct sp_arena *arena, const struct run_spec *run); /* "full", "lora:16" */
+const char *report_tokens_text(struct sp_arena *arena, int64_t tokens); /* "15T": exact, as --tokens takes it */
 /* "15T tokens: 41.2 days, 506k GPU-hours, $1.5M, 310 MWh", or NULL without --tokens. */
 const char *report_run_text(struct sp_arena *arena, const struct answer *answer);
 const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout);
@@ -226,7 +227,12 @@ struct report_grid report_plan_grid(struct sp_arena *arena, const struct report_
 struct report_grid report_plan_rejections(struct sp_arena *arena, const struct report_plan *plan);
 /* What the nearest miss lacks: memory of a GPU or, when that is enough, of the host; 0 when only another constraint is
  * broken. */
-double report_plan_missing_bytes(const struct report_plan *plan);
+struct report_missing {
+    double bytes;
+    double allowed_bytes; /* of a GPU: the capacity, or what the constraints leave of it */
+    bool is_of_host;
+};
+struct report_missing report_plan_missing(const struct report_plan *plan);
 /* "--tp 8 --sp 8 ...": the options of `seqplan estimate` that give the answer of a layout. */
 const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,
                                   const struct plan_layout *layout);

@@ -180,6 +180,31 @@ test_expect_success 'nothing fits, in the table' '
 	expect_exit 1 seqplan plan $tight --format csv
 '
 
+test_expect_success 'what is asked beside memory: the memory given, MFU, a deadline' '
+	expect_exit 1 seqplan plan $base $small --max-memory 7GiB &&
+	sed -n 2p out | grep "^none of [0-9]* layouts fits in the 7.00 GiB asked; the nearest lacks [0-9.]* GiB:$" &&
+	expect_exit 1 seqplan plan $base $small --min-mfu 71% &&
+	sed -n 2p out | grep "^none of [0-9]* layouts reaches 71.0 % MFU; the fastest has [0-9.]*:$" &&
+	expect_exit 1 seqplan plan $base $small --tokens 1.5T --deadline 7d && grep "^  run  *1.5T tokens: " out &&
+	sed -n 2p out | grep "^none of [0-9]* layouts is done in 7.00 days; the fastest takes [0-9.]*:$" && grep "tokens 1.5T" out &&
+	expect_exit 0 seqplan plan $base $small --headroom 40% --format json &&
+	plan_check out "die qq(no room\n) if grep { \$_->{headroom_bytes} < 0.4 * \$_->{capacity_bytes} } @{\$p->{plans}}" &&
+	expect_exit 0 seqplan plan $base $small --max-memory 50GiB --min-mfu 30% --format json &&
+	plan_check out "die qq(not kept\n) if grep { \$_->{peak_bytes} > 50 * 2**30 || \$_->{mfu_frac} < 0.3 } @{\$p->{plans}}"
+'
+
+test_expect_success 'fewest GPUs and cheapest try smaller clusters' '
+	expect_exit 0 seqplan plan $base --objective gpus --format json && cp out fewest.json &&
+	plan_check fewest.json '\''
+		my @gpus = map { $_->{gpus} } @{$p->{plans}};
+		die "not by GPUs: @gpus\n" if grep { $gpus[$_] < $gpus[$_ - 1] } 1 .. $#gpus;
+		die "none smaller\n" unless $gpus[0] < 8;
+	'\'' && json_get fewest.json differs.0 | grep "^fewest GPUs of " &&
+	expect_exit 0 seqplan plan $base $small --objective cost && grep "\$/Gtoken" out && grep "^ *cheapest of " out &&
+	within_100 out && expect_exit 0 seqplan plan --model llama-3.1-8b --hardware dgx-h100 --seq 96K $small --max-gpus 8 \
+		--format json && plan_check out "die qq(larger\n) if grep { \$_->{gpus} > 8 } @{\$p->{plans}}"
+'
+
 test_expect_success 'nothing to consider' '
 	expect_exit 1 seqplan plan $base --tp 4 --sp 4 && sed -n 2p out | grep "^nothing to consider: " && within_100 out &&
 	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --format json && test "$(json_get out considered)" = 0 &&
