@@ -144,9 +144,9 @@ setup: ## install whatever building, testing and linting need (Debian, Ubuntu)
 deps: | $(SETUP)
 	@pkg-config --print-errors --exists $(PKGS) || { echo "make: libraries are missing: run 'make setup'" >&2; exit 1; }
 
-DEMO := estimate --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --tp 8 --sp 8 --pp 8 --global-batch 64
-# Which layout: of one node, and of the methods that its frameworks have.
-DEMO_PLAN := plan --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 1M --zero 1,3 --sp-method zigzag,ulysses,allgather
+DEMO_QUESTION := --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --global-batch 64
+DEMO := estimate $(DEMO_QUESTION) --tp 8 --sp 8 --pp 8
+DEMO_PLAN := plan $(DEMO_QUESTION)
 DEMO_METHODS := allgather ulysses ring zigzag
 comma := ,
 empty :=
