@@ -125,13 +125,14 @@ static bool answer_layouts(const struct answering *answering, struct report_plan
 static bool search(struct command_context *context, struct plan_question *question, struct plan *plan,
                    struct sp_error *err)
 {
-    struct progress_line line = {.file = stderr, .shown_percent = -1};
+    struct progress_line *line = sp_arena_alloc(context->arena, sizeof(*line)); /* the question keeps its address */
+    *line = (struct progress_line){.file = stderr, .shown_percent = -1};
     if (context->has_progress) {
         question->progress = show_progress;
-        question->user = &line;
+        question->user = line;
     }
     bool is_good = plan_search(question, context->arena, plan, err);
-    clear_progress(&line);
+    clear_progress(line);
     return is_good;
 }
 

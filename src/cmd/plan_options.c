@@ -253,7 +253,9 @@ static bool read_offload_set(const struct reading *reading, const char *text, un
 {
     char *commas = sp_strdup(reading->arena, text);
     for (char *at = commas; *at != '\0'; at++) {
-        *at = *at == '+' ? ',' : *at;
+        if (*at == '+') {
+            *at = ',';
+        }
     }
     struct layout_spec layout = {0};
     struct sp_error ignored = {0};
@@ -325,6 +327,7 @@ static bool read_orders(const struct reading *reading, const struct command_opti
     if (!option_list_items(&list, reading->arena, &items, reading->err)) {
         return false;
     }
+    /* cppcheck-suppress AssignmentAddressToInteger ; a pointer to arrays, which it takes for an integer */
     enum axis(*orders)[N_AXES] = sp_arena_array(reading->arena, items.count, sizeof(*orders));
     for (size_t i = 0; i < items.count; i++) {
         if (!order_parse(reading->arena, items.items[i], orders[i], reading->err)) {

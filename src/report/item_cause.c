@@ -96,23 +96,24 @@ static const char *setting_cause(struct sp_arena *arena, const struct report_dif
 
 static const char *pipeline_text(struct sp_arena *arena, const struct sp_json *answer, bool has_schedule)
 {
-    double micro_batches = number_at(answer, "micro_batches");
     double vpp = number_at(answer, "layout.vpp");
     const char *chunks = vpp > 1.0 ? sp_format(arena, " vpp %.0f", vpp) : "";
     const char *schedule = has_schedule ? report_tree_at(answer, "layout.schedule")->string : "";
-    return sp_format(arena, "%s%spp %.0f%s with %.0f micro-batch%s", schedule, has_schedule ? " " : "",
-                     number_at(answer, "layout.pp"), chunks, micro_batches, micro_batches > 1.0 ? "es" : "");
+    return sp_format(arena, "%s%spp %.0f%s with %.0f", schedule, has_schedule ? " " : "",
+                     number_at(answer, "layout.pp"), chunks, number_at(answer, "micro_batches"));
 }
 
+/* "pp 7 vpp 2 with 12 micro-batches instead of pp 3 with 24" */
 static const char *bubble_cause(struct sp_arena *arena, const struct report_diff *diff)
 {
     bool has_schedule = report_setting_instead(arena, diff, "schedule")[0] != '\0';
     const char *a = pipeline_text(arena, diff->a, has_schedule);
     const char *b = pipeline_text(arena, diff->b, has_schedule);
+    const char *plural = number_at(diff->a, "micro_batches") > 1.0 ? "es" : "";
     if (!(number_at(diff->b, "layout.pp") > 1.0)) {
-        return a;
+        return sp_format(arena, "%s micro-batch%s", a, plural);
     }
-    return strcmp(a, b) == 0 ? "" : sp_format(arena, "%s instead of %s", a, b);
+    return strcmp(a, b) == 0 ? "" : sp_format(arena, "%s micro-batch%s instead of %s", a, plural, b);
 }
 
 /* ---- transfers --------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const enum axis usual_order[N_AXES] = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP};
+const char report_usual_order[] = "tp-cp-ep-dp-pp";
 
 /* A word of a shell's command line: quoted where the shell would read more into it. */
 static const char *shell_word(struct sp_arena *arena, const char *text)
@@ -111,9 +111,9 @@ static void add_rest(struct line *line, const struct request *request, const str
         bool is_order = strncmp(request->set.items[i], order, strlen(order)) == 0;
         add_text(line, "set", is_order ? NULL : request->set.items[i]);
     }
-    bool is_usual = memcmp(layout->order, usual_order, sizeof(usual_order)) == 0;
+    const char *placed = report_order_text(line->arena, layout);
     add_text(line, "set",
-             is_usual ? NULL : sp_format(line->arena, "%s%s", order, report_order_text(line->arena, layout)));
+             strcmp(placed, report_usual_order) == 0 ? NULL : sp_format(line->arena, "%s%s", order, placed));
 }
 
 const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,

@@ -33,7 +33,9 @@ static const char *option_name(struct sp_arena *arena, const char *key)
 {
     char *name = sp_strdup(arena, key);
     for (char *at = name; *at != '\0'; at++) {
-        *at = *at == '_' ? '-' : *at;
+        if (*at == '_') {
+            *at = '-';
+        }
     }
     return name;
 }

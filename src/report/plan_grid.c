@@ -130,7 +130,7 @@ struct view {
     bool is_shown[N_SETTINGS];
 };
 
-/* Sets of offload in short: they are the longest of texts. */
+/* Sets of offload in short, and no word of the usual order: they are the longest of texts. */
 static const char *cell_text(const struct view *view, int row, int setting)
 {
     static const struct {
@@ -139,6 +139,9 @@ static const char *cell_text(const struct view *view, int row, int setting)
     } sets[] = {{"activations", "act"}, {"optimizer", "opt"}, {"parameters", "par"}};
     const char *path = settings[setting].path;
     const char *text = report_layout_setting(view->arena, view->plan->answers[row], path);
+    if (strcmp(path, "layout.order") == 0) {
+        return strcmp(text, report_usual_order) == 0 ? "" : text;
+    }
     if (strcmp(path, "layout.offload") != 0) {
         return text;
     }
@@ -216,6 +219,26 @@ static void fill_figures(const struct view *view, struct report_grid *grid, int 
     report_grid_text(grid, column + FIGURE_PEAK, "%s", report_three(arena, layout->peak_bytes / GIB));
 }
 
+/* The MFU follows from the step time: it goes first where the width is short. */
+static void make_room(const struct report_grid *grid, struct report_column *mfu)
+{
+    enum { INDENT = 2 };
+    struct report_grid narrow = *grid;
+    narrow.gap = 1;
+    mfu->is_hidden = INDENT + report_grid_width(&narrow) > REPORT_COLUMNS;
+}
+
+bool report_plan_shows_orders(const struct report_plan *plan, const int *rows, int n_rows)
+{
+    const char *first = report_tree_at(plan->answers[0], "layout.order")->string;
+    for (int i = 0; i < n_rows; i++) {
+        if (strcmp(first, report_tree_at(plan->answers[rows[i]], "layout.order")->string) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct report_grid report_plan_grid(struct sp_arena *arena, const struct report_plan *plan, const int *rows, int n_rows,
                                     bool has_words)
 {
@@ -241,5 +264,6 @@ struct report_grid report_plan_grid(struct sp_arena *arena, const struct report_
             report_grid_text(&grid, first_figure + FIGURE_WORDS, "%s", report_plan_brief(arena, plan, rows[i]));
         }
     }
+    make_room(&grid, &columns[first_figure + FIGURE_MFU]);
     return grid;
 }

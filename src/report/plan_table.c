@@ -1,6 +1,7 @@
 /* A plan for reading: the best layout first, then the ranking, the front, why the rest was dropped. */
 #include "report/report.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { INDENT = 2, CONTINUED = 4 };
@@ -96,6 +97,13 @@ static void print_best(const struct page *page)
     print_best_command(page);
 }
 
+/* What a row without an order has. */
+static const char *order_text(const struct page *page, const int *rows, int n_rows)
+{
+    bool has_orders = report_plan_shows_orders(page->plan, rows, n_rows);
+    return has_orders ? sp_format(page->arena, "; order, where none stands: %s", report_usual_order) : "";
+}
+
 /* One family needs no table: what is known of it stands above. */
 static void print_ranking(const struct page *page)
 {
@@ -108,8 +116,8 @@ static void print_ranking(const struct page *page)
     }
     const struct report_grid grid = report_plan_grid(arena, page->plan, rows, n_rows, true);
     print_sentence(page,
-                   sp_format(arena, "ranked by %s, the best of each family; what has no column is as in the first",
-                             plan_objective_names[page->plan->asked->objective]));
+                   sp_format(arena, "ranked by %s, the best of each family; what has no column is as in the first%s",
+                             plan_objective_names[page->plan->asked->objective], order_text(page, rows, n_rows)));
     report_grid_print(page->style, &grid);
 }
 
@@ -128,10 +136,10 @@ static void print_front(const struct page *page)
     const struct plan_layout *small = &layouts[rows[n_rows - 1]];
     const char *shown = n_rows < n_whole ? sp_format(arena, "; %d of them", n_rows) : "";
     print_sentence(page,
-                   sp_format(arena, "Pareto front: %d layouts from %s in %s GiB to %s in %s GiB%s", n_whole,
+                   sp_format(arena, "Pareto front: %d layouts from %s in %s GiB to %s in %s GiB%s%s", n_whole,
                              report_step_time(arena, fast->step_time_s), report_three(arena, fast->peak_bytes / gib),
                              report_step_time(arena, small->step_time_s), report_three(arena, small->peak_bytes / gib),
-                             shown));
+                             shown, order_text(page, rows, n_rows)));
     const struct report_grid grid = report_plan_grid(arena, page->plan, rows, n_rows, false);
     report_grid_print(page->style, &grid);
 }
@@ -163,6 +171,7 @@ static const char *slow_text(const struct page *page, const char *considered)
     static const double day_s = 86400.0;
     struct sp_arena *arena = page->arena;
     const struct plan_question *asked = page->plan->asked;
+    assert(page->plan->best != NULL);
     const struct estimate *estimate = page->plan->best->estimate;
     if (asked->deadline_s > 0.0 && estimate->run_days * day_s > asked->deadline_s) {
         return sp_format(arena, "none of %s layouts is done in %s days; the fastest takes %s:", considered,
@@ -187,7 +196,8 @@ static const char *miss_text(const struct page *page)
     if (!(missing.bytes > 0.0)) {
         return slow_text(page, considered);
     }
-    bool is_limited = missing.allowed_bytes < page->plan->best->estimate->capacity_bytes;
+    double capacity_bytes = sp_json_member(page->plan->nearest_miss, "capacity_bytes")->number;
+    bool is_limited = missing.allowed_bytes < capacity_bytes;
     const char *room =
         is_limited ? sp_format(arena, " in the %s GiB asked", report_three(arena, missing.allowed_bytes / gib)) : "";
     return sp_format(arena, "none of %s layouts fits%s; the nearest lacks %s GiB%s:", considered, room,
@@ -204,6 +214,17 @@ static void print_changes(const struct page *page)
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
+
+/* The fastest layouts fill the memory to the brim. */
+static const char *suggestion_text(const struct report_plan *plan)
+{
+    static const double enough_frac = 0.05; /* of the capacity, as the warning says */
+    const struct plan_question *asked = plan->asked;
+    const struct estimate *estimate = plan->best->estimate;
+    bool is_limited = asked->headroom_bytes > 0.0 || asked->headroom_frac > 0.0 || asked->max_memory_bytes > 0.0;
+    bool is_full = estimate->fits && estimate->headroom_bytes < enough_frac * estimate->capacity_bytes;
+    return is_full && !is_limited ? "--headroom 5%: only layouts that leave as much free" : NULL;
+}
 
 void report_plan_table(const struct report_style *style, struct sp_arena *arena, const struct report_plan *plan)
 {
@@ -224,7 +245,9 @@ void report_plan_table(const struct report_style *style, struct sp_arena *arena,
     }
     print_rejections(&page);
     if (plan->best != NULL) {
-        report_remarks_print(style, arena, plan->best);
+        struct answer remarked = *plan->best;
+        remarked.suggestion = suggestion_text(plan);
+        report_remarks_print(style, arena, &remarked);
     } else {
         (void)fputc('\n', style->file);
     }

@@ -223,6 +223,8 @@ int report_plan_front(struct sp_arena *arena, const struct report_plan *plan, in
 /* These layouts with what sets them apart; `has_words`: below each row what makes it differ from the first. */
 struct report_grid report_plan_grid(struct sp_arena *arena, const struct report_plan *plan, const int *rows, int n_rows,
                                     bool has_words);
+/* Whether its rows differ in placement: those without a word of it have the usual one. */
+bool report_plan_shows_orders(const struct report_plan *plan, const int *rows, int n_rows);
 /* What was dropped, by reason, with an example each (plan_misses.c). */
 struct report_grid report_plan_rejections(struct sp_arena *arena, const struct report_plan *plan);
 /* What the nearest miss lacks: memory of a GPU or, when that is enough, of the host; 0 when only another constraint is
@@ -233,6 +235,7 @@ struct report_missing {
     bool is_of_host;
 };
 struct report_missing report_plan_missing(const struct report_plan *plan);
+extern const char report_usual_order[]; /* "tp-cp-ep-dp-pp": what goes without saying */
 /* "--tp 8 --sp 8 ...": the options of `seqplan estimate` that give the answer of a layout. */
 const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,
                                   const struct plan_layout *layout);

@@ -151,6 +151,19 @@ test_expect_success 'by memory the smallest is the first' '
 	'\'' && json_get memory.json differs.0 | grep "^smallest peak of "
 '
 
+test_expect_success 'memory filled to the brim: the option that leaves room is named, once' '
+	brim="--model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 128K --framework megatron --zero 3 --offload none" &&
+	expect_exit 0 seqplan plan $brim && grep "only [0-9.]* GiB left" out && grep "^  try  *--headroom 5%: " out &&
+	expect_exit 0 seqplan plan $brim --headroom 5% && ! grep "GiB left: fragmentation" out && ! grep "^  try " out
+'
+
+test_expect_success 'placements: the usual one without a word, and said so' '
+	expect_exit 0 seqplan plan --model llama-3.1-8b --hardware dgx-h100 --gpus 64 --seq 256K --global-batch 64 --zero 2 \
+		--sp-method zigzag,allgather --top 5 && cp out table && within_100 table &&
+	tr "\n" " " <table | grep "as in the first; order, where *none stands: tp-cp-ep-dp-pp" && grep "^ *#.* order .*step s" table &&
+	sed -n "/^  ranked/,/^\$/p" table >ranked && grep "^  *[0-9].*tp-ep-pp-dp-cp" ranked && ! grep "^  *[0-9].*tp-cp-ep-dp-pp" ranked
+'
+
 test_expect_success 'markdown and csv' '
 	expect_exit 0 seqplan plan $base $small --global-batch 24 --format markdown && head -n 1 out | grep "^\*\*llama-3.1-8b" &&
 	grep "^| # | .*| step s | slower % | MFU % | GiB | front | differs |$" out && grep "^.\{3\}sh$" out &&
