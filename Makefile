@@ -144,7 +144,9 @@ setup: ## install whatever building, testing and linting need (Debian, Ubuntu)
 deps: | $(SETUP)
 	@pkg-config --print-errors --exists $(PKGS) || { echo "make: libraries are missing: run 'make setup'" >&2; exit 1; }
 
-DEMO := estimate --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --tp 8 --sp 8 --pp 8 --global-batch 64
+DEMO_QUESTION := --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --global-batch 64
+DEMO := estimate $(DEMO_QUESTION) --tp 8 --sp 8 --pp 8
+DEMO_PLAN := plan $(DEMO_QUESTION)
 DEMO_METHODS := allgather ulysses ring zigzag
 comma := ,
 empty :=
@@ -153,6 +155,7 @@ demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-tok
 		'--vary sp-method=$(subst $(empty) $(empty),$(comma),$(DEMO_METHODS))'; do \
 		printf '\n$$ seqplan %s %s\n' '$(DEMO)' "$$rest"; $(BIN_release) $(DEMO) $$rest || exit; \
 	done
+	@printf '\n$$ seqplan %s\n' '$(DEMO_PLAN)'; $(BIN_release) $(DEMO_PLAN)
 
 # $1 variant. One prove over everything: its closing line is the last thing printed.
 PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \

@@ -5,6 +5,7 @@
 #define SEQPLAN_COMMAND_H
 
 #include "report/report.h"
+#include "search/search.h"
 
 /* What a command gets from main(), and what it leaves behind. */
 struct command_context {
@@ -38,6 +39,7 @@ bool command_not_built(struct sp_arena *arena, const struct command *command, st
 
 bool cmd_estimate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_compare(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_plan(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
@@ -46,13 +48,23 @@ bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_
 
 enum option_group { OPTIONS_QUESTION = 1U, OPTIONS_VARY = 2U, OPTIONS_OUTPUT = 4U, OPTIONS_STORE = 8U };
 
+/* What plan takes beside a question, as typed: lists of values, one objective, constraints. */
+struct plan_typed {
+    const char *tp, *sp, *sp_ulysses, *sp_inner, *pp, *vpp, *dp, *ep, *etp, *micro_batch;
+    const char *methods, *frameworks, *schedules, *recomputes, *zeros, *offloads, *orders;
+    const char *max_memory, *headroom, *min_mfu, *deadline;
+    struct sp_option_count top, max_gpus, threads;
+    int objective; /* enum plan_objective */
+};
+
 /* Everything that a command line can say, whichever command it is of. */
 struct command_options {
     struct request request;
     struct sp_texts vary; /* "NAME=V1,V2,..." */
     const char *tokens;   /* --tokens as typed; question_options_finish() reads it */
     const char *methods;  /* compare --sp-method A,B,... */
-    int format;           /* enum report_format */
+    struct plan_typed plan;
+    int format; /* enum report_format */
     bool explains;
     bool is_colorless;
     bool wants_help;
@@ -80,6 +92,35 @@ bool question_option_set(struct command_options *options, const char *name, cons
 /* Fails, naming what the question lacks, with an example; a --layout may hold it. */
 bool request_is_complete(struct sp_arena *arena, const struct request *request, struct sp_error *err) SP_MUST_CHECK;
 struct report_style command_style(const struct command_context *context, const struct command_options *options);
+
+/* ---- lists (option_list.c) --------------------------------------------------------------------------------------- */
+
+/* An option whose values are separated by commas. Errors begin with "--NAME: "; an empty, repeated or unknown value is
+ * one. */
+struct option_list {
+    const char *name;    /* without the dashes */
+    const char *text;    /* as typed */
+    const char *example; /* "1,2,8" */
+};
+/* The values in order, copied into the arena. */
+bool option_list_items(const struct option_list *list, struct sp_arena *arena, struct sp_texts *items,
+                       struct sp_error *err) SP_MUST_CHECK;
+/* Whole numbers from 1 on. */
+bool option_list_counts(const struct option_list *list, struct sp_arena *arena, struct plan_counts *counts,
+                        struct sp_error *err) SP_MUST_CHECK;
+/* Names of a NULL-terminated list, as bits of their indexes. */
+bool option_list_names(const struct option_list *list, const char *const *names, unsigned *bits,
+                       struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- plan (plan_options.c) --------------------------------------------------------------------------------------- */
+
+extern const struct sp_option plan_options[]; /* ends with a row whose name is NULL */
+/* The space, objective and constraints of a command line; the cluster is still as typed. Copies into arena. */
+bool plan_options_read(const struct command_options *options, struct sp_arena *arena, struct plan_question *question,
+                       struct sp_error *err) SP_MUST_CHECK;
+/* Fails on a degree that divides no cluster of the question; after the cluster is known. */
+bool plan_options_check(const struct plan_question *question, struct sp_arena *arena,
+                        struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- pricing (price.c) ------------------------------------------------------------------------------------------ */
 

@@ -26,6 +26,14 @@ static const char *const diff_examples[] = {
     NULL,
 };
 
+static const char *const plan_examples[] = {
+    "seqplan plan --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M",
+    "seqplan plan ... --framework megatron --tp 1,2,4,8 --sp-method zigzag,ulysses --zero 1",
+    "seqplan plan ... --headroom 10% --min-mfu 35% --tokens 1T --deadline 30d",
+    "seqplan plan ... --objective gpus --offload none,activations+optimizer --format json",
+    NULL,
+};
+
 static const struct sp_option compare_extras[] = {
     {.name = "sp-method",
      .type = SP_OPTION_TEXT,
@@ -80,7 +88,17 @@ const struct command commands[] = {
                 "node's own, ib-xdr, eth-100g, and the ideal network as a bound. A cluster of one NVLink domain is\n"
                 "priced on a network as if only its tp groups shared a domain.",
      .examples = compare_examples},
-    NOT_BUILT("plan", "which layout: searches, ranks, shows the Pareto front and why the rest were dropped"),
+    {.name = "plan",
+     .summary = "which layout: searches, ranks, shows the Pareto front and why the rest were dropped",
+     .run = cmd_plan,
+     .extras = plan_options,
+     .groups = OPTIONS_QUESTION | OPTIONS_OUTPUT,
+     .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
+     .details = "Every legal layout of the cluster is considered; an axis takes a comma list to be restricted. The\n"
+                "best of each family (framework, method and degrees) is ranked, and the Pareto front of step time\n"
+                "against peak memory stands beside. When nothing fits: the layout that lacks least, and what would\n"
+                "fit; exit 1.",
+     .examples = plan_examples},
     NOT_BUILT("limits", "longest sequence, largest micro-batch, fewest GPUs that fit"),
     NOT_BUILT("simulate", "one layout in discrete events: contention, timeline, where every microsecond went"),
     {.name = "diff",

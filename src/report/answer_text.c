@@ -99,8 +99,7 @@ const char *report_train_text(struct sp_arena *arena, const struct run_spec *run
     return run->lora_rank == 0 ? "full" : sp_format(arena, "lora:%lld", (long long)run->lora_rank);
 }
 
-/* "15T", "20.5G": exact, as --tokens takes it. */
-static const char *tokens_text(struct sp_arena *arena, int64_t tokens)
+const char *report_tokens_text(struct sp_arena *arena, int64_t tokens)
 {
     char *text = sp_quantity_exact(arena, (double)tokens, SP_BYTES);
     size_t length = strlen(text);
@@ -119,7 +118,7 @@ const char *report_run_text(struct sp_arena *arena, const struct answer *answer)
     const char *cost =
         has_price ? sp_format(arena, "$%s", report_scaled(arena, estimate->run_cost)) : "price not known";
     return sp_format(arena, "%s tokens: %s days, %s GPU-hours, %s, %s MWh",
-                     tokens_text(arena, question->run.run_tokens), report_three(arena, estimate->run_days),
+                     report_tokens_text(arena, question->run.run_tokens), report_three(arena, estimate->run_days),
                      report_scaled(arena, estimate->run_gpu_hours), cost,
                      report_three(arena, estimate->run_energy_j / joule_per_mwh));
 }
@@ -137,6 +136,15 @@ const char *report_recompute_text(struct sp_arena *arena, const struct layout_sp
         break;
     }
     return sp_format(arena, "block:%lld", (long long)layout->recompute_layers);
+}
+
+const char *report_order_text(struct sp_arena *arena, const struct layout_spec *layout)
+{
+    const char *names[N_AXES];
+    for (size_t i = 0; i < SP_COUNT_OF(names); i++) {
+        names[i] = axis_names[layout->order[i]];
+    }
+    return sp_join(arena, names, SP_COUNT_OF(names), "-");
 }
 
 /* "7, 8 x 14, 7": layers by stage, equal neighbours joined; empty when all stages are alike. */

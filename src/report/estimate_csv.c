@@ -1,7 +1,6 @@
 #include "report/report.h"
 
-/* An answer without overrides needs no column for them. */
-static const struct sp_json *without_empty_set(struct sp_arena *arena, const struct sp_json *answer)
+const struct sp_json *report_csv_answer(struct sp_arena *arena, const struct sp_json *answer)
 {
     const struct sp_json *set = sp_json_member(answer, "set");
     if (set == NULL || set->first != NULL) {
@@ -19,7 +18,7 @@ static const struct sp_json *without_empty_set(struct sp_arena *arena, const str
 
 void report_estimate_csv(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
 {
-    const struct sp_json *tree = without_empty_set(arena, report_answer_tree(style, arena, answer));
+    const struct sp_json *tree = report_csv_answer(arena, report_answer_tree(style, arena, answer));
     report_csv_write(arena, &tree, 1, style->file);
 }
 
@@ -27,7 +26,7 @@ void report_rows_csv(const struct report_style *style, struct sp_arena *arena, c
 {
     const struct sp_json **objects = sp_arena_array(arena, (size_t)rows->n_rows + 1, sizeof(*objects));
     for (int i = 0; i < rows->n_rows; i++) {
-        objects[i] = without_empty_set(arena, report_row_tree(arena, rows, i));
+        objects[i] = report_csv_answer(arena, report_row_tree(arena, rows, i));
     }
     report_csv_write(arena, objects, rows->n_rows, style->file);
 }

@@ -115,16 +115,6 @@ static const struct report_key operator_keys[] = {
     {.key = NULL},
 };
 
-/* "tp-cp-ep-dp-pp" */
-static const char *order_text(struct sp_arena *arena, const struct layout_spec *layout)
-{
-    const char *names[N_AXES];
-    for (size_t i = 0; i < SP_COUNT_OF(names); i++) {
-        names[i] = axis_names[layout->order[i]];
-    }
-    return sp_join(arena, names, SP_COUNT_OF(names), "-");
-}
-
 static void put_placement(struct report_tree *tree, const struct question *question)
 {
     static const enum axis axes[] = {AXIS_TP, AXIS_CP, AXIS_PP, AXIS_DP, AXIS_EP};
@@ -169,7 +159,7 @@ static void put_layout(struct report_tree *tree, const struct question *question
     report_tree_number(tree, "zero", layout->zero);
     report_tree_string(tree, "offload", layout_offload_text(tree->arena, layout));
     report_tree_keys(tree, layout_keys_to_tp_sp, layout);
-    report_tree_string(tree, "order", order_text(tree->arena, layout));
+    report_tree_string(tree, "order", report_order_text(tree->arena, layout));
     put_placement(tree, question);
     report_tree_begin(tree, "run", SP_JSON_OBJECT);
     report_tree_keys(tree, run_keys, &question->run);

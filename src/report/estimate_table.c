@@ -1,112 +1,12 @@
 /* The one-screen answer: the figures, what bounds them, then where time, memory and traffic go, side by side. */
 #include "report/report.h"
 
-#include <string.h>
-
-enum { INDENT = 2, BLOCK_GAP = 3, LABEL_WIDTH = 8, LEFT = INDENT + LABEL_WIDTH + 1 };
-
-/* A line of the headline. */
-struct headline_line {
-    const char *label;
-    const char *const *parts;
-};
-
-static void print_part(const struct report_style *style, const char *part, bool is_figure)
-{
-    bool is_refusal = strncmp(part, "does not fit", strlen("does not fit")) == 0;
-    enum report_color color = is_refusal ? REPORT_RED : is_figure ? REPORT_BOLD : REPORT_PLAIN;
-    (void)fprintf(style->file, "%s%s%s", color == REPORT_PLAIN ? "" : report_color(style, color), part,
-                  color == REPORT_PLAIN ? "" : report_color(style, REPORT_PLAIN));
-}
-
-/* Label, the figure in bold, then the parts under those of the other line; widths are 0 where that takes too much room.
- * What still does not fit goes on below the figure. */
-static void print_parts(const struct report_style *style, const struct headline_line *line, const int *widths)
-{
-    (void)fprintf(style->file, "%*s%-*s ", INDENT, "", LABEL_WIDTH, line->label);
-    int column = LEFT;
-    int owed = 0; /* spaces are printed only when something follows them */
-    for (int i = 0; i < REPORT_HEADLINE_PARTS && line->parts[i][0] != '\0'; i++) {
-        int width = report_text_width(line->parts[i]);
-        if (i > 0 && column + owed + width > REPORT_COLUMNS) {
-            (void)fputc('\n', style->file);
-            column = 0;
-            owed = LEFT;
-        }
-        (void)fprintf(style->file, "%*s", owed, "");
-        print_part(style, line->parts[i], i == 0);
-        column += owed + width;
-        owed = BLOCK_GAP + (widths[i] > width ? widths[i] - width : 0);
-    }
-    (void)fputc('\n', style->file);
-}
-
-/* Where the parts of a line end when each has at least its width. */
-static int end_of(const struct headline_line *line, const int *widths)
-{
-    int end = LEFT;
-    for (int i = 0; i < REPORT_HEADLINE_PARTS && line->parts[i][0] != '\0'; i++) {
-        bool is_last = i + 1 == REPORT_HEADLINE_PARTS || line->parts[i + 1][0] == '\0';
-        int own = report_text_width(line->parts[i]);
-        int padded = widths[i] > own ? widths[i] : own;
-        end += is_last ? own : padded + BLOCK_GAP;
-    }
-    return end;
-}
-
-static void print_headline(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
-{
-    struct report_headline headline;
-    report_headline(arena, answer, &headline);
-    int widths[REPORT_HEADLINE_PARTS];
-    for (int i = 0; i < REPORT_HEADLINE_PARTS; i++) {
-        int step = report_text_width(headline.step[i]);
-        int memory = report_text_width(headline.memory[i]);
-        widths[i] = step > memory ? step : memory;
-    }
-    bool is_attention_only = answer->question->run.is_attention_only;
-    const struct headline_line lines[] = {{is_attention_only ? "layer" : "step", headline.step},
-                                          {"memory", headline.memory}};
-    for (int i = REPORT_HEADLINE_PARTS - 1; i > 0; i--) { /* the columns on the left stay aligned the longest */
-        bool is_too_wide = end_of(&lines[0], widths) > REPORT_COLUMNS || end_of(&lines[1], widths) > REPORT_COLUMNS;
-        widths[i] = is_too_wide ? 0 : widths[i];
-    }
-    for (size_t i = 0; i < SP_COUNT_OF(lines); i++) {
-        print_parts(style, &lines[i], widths);
-    }
-    const char *run = is_attention_only ? NULL : report_run_text(arena, answer);
-    if (run != NULL) {
-        report_wrap(style->file, INDENT, "run     ", run);
-    }
-}
-
 /* All three side by side where the width allows it, else the communication below. */
 static void print_tables(const struct report_style *style, struct sp_arena *arena, const struct estimate *estimate)
 {
     const struct report_grid grids[] = {report_time_grid(arena, estimate), report_memory_grid(arena, estimate),
                                         report_communication_grid(arena, estimate)};
     report_grids_print(style, grids, (int)SP_COUNT_OF(grids));
-}
-
-static void print_remarks(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
-{
-    const struct question *question = answer->question;
-    if (answer->suggestion != NULL || question->warnings.count > 0 || question->assumed.count > 0) {
-        (void)fputc('\n', style->file);
-    }
-    if (answer->suggestion != NULL) {
-        report_wrap(style->file, INDENT, "try     ", answer->suggestion);
-    }
-    (void)fputs(question->warnings.count > 0 ? report_color(style, REPORT_YELLOW) : "", style->file);
-    for (size_t i = 0; i < question->warnings.count; i++) {
-        report_wrap(style->file, INDENT, "warning ", question->warnings.items[i]);
-    }
-    (void)fputs(question->warnings.count > 0 ? report_color(style, REPORT_PLAIN) : "", style->file);
-    if (question->assumed.count > 0) {
-        (void)fputs(report_color(style, REPORT_DIM), style->file);
-        report_wrap(style->file, INDENT, "assumed ", report_join_texts(arena, &question->assumed));
-        (void)fputs(report_color(style, REPORT_PLAIN), style->file);
-    }
 }
 
 void report_estimate_table(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
@@ -119,7 +19,7 @@ void report_estimate_table(const struct report_style *style, struct sp_arena *ar
     report_wrap(style->file, 0, "", report_settings_text(arena, question));
     report_overrides(style, sp_join(arena, question->set.items, question->set.count, " "));
     (void)fputc('\n', style->file);
-    print_headline(style, arena, answer);
+    report_headline_print(style, arena, answer);
     (void)fputc('\n', style->file);
     if (question->run.is_attention_only) {
         const struct report_grid grid = report_attention_grid(arena, answer->estimate);
@@ -127,7 +27,7 @@ void report_estimate_table(const struct report_style *style, struct sp_arena *ar
     } else {
         print_tables(style, arena, answer->estimate);
     }
-    print_remarks(style, arena, answer);
+    report_remarks_print(style, arena, answer);
     if (style->explains) {
         (void)fputc('\n', style->file);
         report_explain(style, arena, answer);

@@ -74,6 +74,12 @@ const char *report_scaled(struct sp_arena *arena, double value)
     return report_three(arena, value);
 }
 
+const char *report_count(struct sp_arena *arena, int64_t count)
+{
+    static const int64_t most_exact = 100000;
+    return count < most_exact ? sp_format(arena, "%lld", (long long)count) : report_scaled(arena, (double)count);
+}
+
 /* Bytes that continue a UTF-8 sequence take no place of their own. */
 static bool is_continuation(char byte)
 {

@@ -8,6 +8,7 @@
 #ifndef SEQPLAN_REPORT_H
 #define SEQPLAN_REPORT_H
 
+#include "search/search.h"
 #include "step/step.h"
 
 enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON };
@@ -37,6 +38,9 @@ struct answer {
 /* Prints the answer in the style's format. Scratch memory comes from the arena. */
 void report_estimate(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 
+/* The lines "step", "memory" and "run" of a table, and the lines "warning" and "assumed" below it. */
+void report_headline_print(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+void report_remarks_print(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 void report_estimate_json(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 void report_estimate_csv(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
 void report_estimate_table(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
@@ -61,9 +65,11 @@ const char *report_settings_text(struct sp_arena *arena,
                                  const struct question *question);                 /* "recompute full, zero 1, ..." */
 const char *report_mask_text(struct sp_arena *arena, const struct run_spec *run);  /* "causal", "window:4096" */
 const char *report_train_text(struct sp_arena *arena, const struct run_spec *run); /* "full", "lora:16" */
+const char *report_tokens_text(struct sp_arena *arena, int64_t tokens); /* "15T": exact, as --tokens takes it */
 /* "15T tokens: 41.2 days, 506k GPU-hours, $1.5M, 310 MWh", or NULL without --tokens. */
 const char *report_run_text(struct sp_arena *arena, const struct answer *answer);
 const char *report_recompute_text(struct sp_arena *arena, const struct layout_spec *layout);
+const char *report_order_text(struct sp_arena *arena, const struct layout_spec *layout); /* "tp-cp-ep-dp-pp" */
 const char *report_title_text(struct sp_arena *arena,
                               const struct question *question);     /* "llama-3.1-8b, 128K tokens, ..." */
 const char *report_words(struct sp_arena *arena, const char *name); /* "tp_exposed" as "tp exposed" */
@@ -175,8 +181,64 @@ const struct sp_json *report_diff_tree(struct sp_arena *arena, const struct repo
 /* Why A is slower or larger than B, in words. */
 const char *report_diff_words(struct sp_arena *arena, const struct report_diff *diff);
 void report_diff_table(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
+/* What makes an item of time or memory ("sp_exposed", "activations") differ by `difference` from B to A: "ring over the
+ * network: 14 hops a layer instead of 6", "recompute full instead of none"; "" when nothing is known to (item_cause.c). */
+const char *report_item_cause(struct sp_arena *arena, const struct report_diff *diff, const char *item,
+                              double difference);
+/* A setting of an answer's layout by path ("layout.sp_method", "gpus"); "" where it decides nothing, as a schedule without
+ * stages (layout_settings.c). */
+const char *report_layout_setting(struct sp_arena *arena, const struct sp_json *answer, const char *path);
+/* "recompute full instead of none"; "" when both have the same or one has none. */
+const char *report_setting_instead(struct sp_arena *arena, const struct report_diff *diff, const char *key);
+/* Where A's layout differs from B's, the most telling settings: "tp 4, sp 16". */
+const char *report_layout_difference(struct sp_arena *arena, const struct report_diff *diff);
 /* In any format. */
 void report_diff(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
+
+/* ---- a plan (plan_*.c, layout_options.c) ------------------------------------------------------------------------- */
+
+struct report_plan {
+    const struct plan_question *asked;
+    const struct question *base; /* of any layout of the space: what all have in common */
+    const struct plan *plan;
+    const struct sp_json *const *answers; /* whole ones, of plan->layouts */
+    const struct answer *best;            /* of the first or, when nothing fits, of the nearest miss; NULL: neither */
+    const struct sp_json *nearest_miss;   /* the same as a tree; NULL: something fits, or nothing keeps the rules */
+    const struct sp_texts *changes;       /* the smallest that would make it fit; NULL: not looked for */
+};
+
+/* In any format. */
+void report_plan(const struct report_style *style, struct sp_arena *arena, const struct report_plan *plan);
+void report_plan_table(const struct report_style *style, struct sp_arena *arena, const struct report_plan *plan);
+/* The object of "seqplan.plan/1". Borrows the answers. */
+const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct report_plan *plan);
+/* What sets plan i apart from the first, in words; of the first: by what it is first. */
+const char *report_plan_differs(struct sp_arena *arena, const struct report_plan *plan, int i);
+/* The same in short, for a table that has the figures. */
+const char *report_plan_brief(struct sp_arena *arena, const struct report_plan *plan, int i);
+/* By rank, which layouts stand in a table: the best of each family, or the front thinned to a dozen and by time. Returns
+ * how many; `rows` has room for all (plan_grid.c). */
+int report_plan_ranked(const struct report_plan *plan, int *rows);
+int report_plan_front(struct sp_arena *arena, const struct report_plan *plan, int *rows, int *n_whole);
+/* These layouts with what sets them apart; `has_words`: below each row what makes it differ from the first. */
+struct report_grid report_plan_grid(struct sp_arena *arena, const struct report_plan *plan, const int *rows, int n_rows,
+                                    bool has_words);
+/* Whether its rows differ in placement: those without a word of it have the usual one. */
+bool report_plan_shows_orders(const struct report_plan *plan, const int *rows, int n_rows);
+/* What was dropped, by reason, with an example each (plan_misses.c). */
+struct report_grid report_plan_rejections(struct sp_arena *arena, const struct report_plan *plan);
+/* What the nearest miss lacks: memory of a GPU or, when that is enough, of the host; 0 when only another constraint is
+ * broken. */
+struct report_missing {
+    double bytes;
+    double allowed_bytes; /* of a GPU: the capacity, or what the constraints leave of it */
+    bool is_of_host;
+};
+struct report_missing report_plan_missing(const struct report_plan *plan);
+extern const char report_usual_order[]; /* "tp-cp-ep-dp-pp": what goes without saying */
+/* "--tp 8 --sp 8 ...": the options of `seqplan estimate` that give the answer of a layout. */
+const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,
+                                  const struct plan_layout *layout);
 
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
 
@@ -277,6 +339,8 @@ void report_tree_keys(struct report_tree *tree, const struct report_key *keys, c
 void report_tree_write(const struct sp_json *value, FILE *file);
 /* The value at a dotted path of an object, or NULL. */
 const struct sp_json *report_tree_at(const struct sp_json *object, const char *path);
+/* An answer as CSV has it: without overrides it needs no column for them (estimate_csv.c). Borrows its members. */
+const struct sp_json *report_csv_answer(struct sp_arena *arena, const struct sp_json *answer);
 /* One line per object, one column per value: keys joined by dots, lists of texts by "; ". Columns are those of all
  * objects in order of appearance; where an object lacks one, the cell is empty. */
 void report_csv_write(struct sp_arena *arena, const struct sp_json *const *objects, int n_objects, FILE *file);
@@ -291,6 +355,8 @@ const char *report_fixed(struct sp_arena *arena, double value, double largest);
 const char *report_percent(struct sp_arena *arena, double frac); /* "41.2": without the sign */
 /* Three digits with k, M, G, T: "506k". Copied into arena. */
 const char *report_scaled(struct sp_arena *arena, double value);
+/* Exact below 100000, else three digits: "61007", "81.2M". Copied into arena. */
+const char *report_count(struct sp_arena *arena, int64_t count);
 /* Step times, never in minutes or hours: "0.0123 s" is "12.3 ms", 3600 s is "3600 s". Copied into arena. */
 const char *report_step_time(struct sp_arena *arena, double seconds);
 /* Characters on a terminal, one per code point. */

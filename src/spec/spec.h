@@ -451,6 +451,13 @@ int64_t layout_stage_first(const struct layout_spec *layout, const struct model_
 /* "none" or "activations,optimizer": as --offload takes it. */
 const char *layout_offload_text(struct sp_arena *arena, const struct layout_spec *layout);
 
+/* Values of options with a grammar (option_text.c); errors do not name the option. */
+bool recompute_parse(const char *text, enum recompute_kind *kind, int64_t *layers, struct sp_error *err) SP_MUST_CHECK;
+bool order_parse(struct sp_arena *arena, const char *text, enum axis order[N_AXES],
+                 struct sp_error *err) SP_MUST_CHECK; /* "tp-cp-ep-dp-pp" */
+bool offload_parse(struct sp_arena *arena, const char *text, struct layout_spec *layout,
+                   struct sp_error *err) SP_MUST_CHECK; /* "activations,optimizer" */
+
 /* Where an axis' groups lie when ranks map to GPUs in layout.order (docs/model.md, "placement"). */
 struct group_placement {
     int64_t size;           /* ranks in a group */

@@ -251,17 +251,14 @@ bool settings_apply(const struct request *request, const struct settable *settab
 /* Fails, naming the path, the nearest known one and what is settable. */
 bool settings_check_paths(const struct request *request, struct sp_arena *arena, struct sp_error *err);
 
-/* ---- parsing of option values (option_text.c) ------------------------------------------------------------------- */
+/* ---- parsing of option values (option_text.c; those that plan reads too are in spec.h) --------------------------- */
 
-bool recompute_parse(const char *text, enum recompute_kind *kind, int64_t *layers, struct sp_error *err);
-bool order_parse(struct sp_arena *arena, const char *text, enum axis order[N_AXES], struct sp_error *err);
 /* text NULL: even. Explicit counts are copied into arena. */
 bool pp_layers_parse(struct sp_arena *arena, const char *text, struct layout_spec *layout, struct sp_error *err);
 bool global_batch_parse(struct sp_arena *arena, const char *text, int64_t seq, int64_t *batch, struct sp_error *err);
 
 bool mask_parse(const char *text, enum mask_kind *mask, int64_t *window, struct sp_error *err);
 bool train_parse(const char *text, int64_t *lora_rank, struct sp_error *err);
-bool offload_parse(struct sp_arena *arena, const char *text, struct layout_spec *layout, struct sp_error *err);
 
 /* ---- layout_file.c ---------------------------------------------------------------------------------------------- */
 

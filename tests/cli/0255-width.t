@@ -57,6 +57,9 @@ compare --model llama-3.1-70b --hardware dgx-h100 --gpus 8 --seq 128M --sp 8
 compare --model llama-3.1-70b --hardware dgx-h100 --gpus 8 --seq 128M --sp 8 --offload activations,optimizer,parameters
 compare --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --tp 8 --sp 8 --pp 8 --offload activations,optimizer --train lora:16
 compare --model ./LONG.json --hardware dgx-h100 --gpus 16 --seq 128K --sp 16
+plan --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 256K --recompute full,none --zero 1,3
+plan --model llama-3.1-70b --hardware dgx-h100 --gpus 16 --seq 128M --framework megatron --recompute full --sp 2,16
+plan --model mixtral-8x7b --hardware dgx-h100 --gpus 16 --seq 64K --framework megatron --zero 1 --recompute none,full --sp 2,4
 show fields
 show models
 show hardware dgx-h100

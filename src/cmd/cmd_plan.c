@@ -1,0 +1,167 @@
+/* plan: searches the layouts of a question, and ranks what fits. */
+#include "cmd/command.h"
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+/* One line on a terminal's standard error, written over and over, gone at the end. */
+struct progress_line {
+    FILE *file;
+    int64_t shown_percent; /* -1: none yet */
+};
+
+static void show_progress(void *user, int64_t done, int64_t total)
+{
+    enum { WHOLE = 100 };
+    struct progress_line *line = user;
+    int64_t percent = total > 0 ? (int64_t)((double)done / (double)total * WHOLE) : 0;
+    if (percent == line->shown_percent) {
+        return;
+    }
+    line->shown_percent = percent;
+    (void)fprintf(line->file, "\r  searched %lld %% of %lld layouts\033[K", (long long)percent, (long long)total);
+    (void)fflush(line->file);
+}
+
+static void clear_progress(const struct progress_line *line)
+{
+    if (line->shown_percent >= 0) {
+        (void)fputs("\r\033[K", line->file);
+        (void)fflush(line->file);
+    }
+}
+
+/* ---- the question ------------------------------------------------------------------------------------------------ */
+
+/* The cluster in GPUs, and the question of any layout of the space, for what all have in common. */
+static bool resolve_cluster(const struct command_context *context, struct plan_question *question,
+                            struct question *base, struct sp_error *err)
+{
+    struct request *request = &question->request;
+    if (!request->gpus.is_given && !request->nodes.is_given && question->max_gpus > 0) {
+        request->gpus = (struct sp_option_count){.is_given = true, .value = question->max_gpus};
+    }
+    if (!request_is_complete(context->arena, request, err) || !question_resolve(request, context->arena, base, err)) {
+        return false;
+    }
+    request->gpus = (struct sp_option_count){.is_given = true, .value = base->run.gpus};
+    request->nodes.is_given = false;
+    if (question->max_gpus > base->run.gpus) {
+        return sp_fail(err, SP_ERROR_USAGE, "--max-gpus: expected at most the %lld of the cluster, found %lld",
+                       (long long)base->run.gpus, (long long)question->max_gpus);
+    }
+    if (question->objective == PLAN_COST && base->hardware.gpu.price.kind == SP_FIGURE_NONE) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "--objective cost: the price of a %s is not known: add it, as in --set gpu.price=3/h",
+                       base->hardware.gpu.title);
+    }
+    return plan_options_check(question, context->arena, err);
+}
+
+/* ---- the answer -------------------------------------------------------------------------------------------------- */
+
+/* What answering takes. */
+struct answering {
+    struct sp_arena *arena; /* of the answers */
+    const struct report_style *style;
+    const struct plan_question *question;
+};
+
+/* Prices a layout anew, with all that the search leaves out. */
+static bool price_layout(const struct answering *answering, const struct plan_layout *layout, struct sp_arena *arena,
+                         struct answer *answer, struct sp_error *err)
+{
+    struct question *resolved = sp_arena_alloc(arena, sizeof(*resolved));
+    struct estimate *estimate = sp_arena_alloc(arena, sizeof(*estimate));
+    *answer = (struct answer){.question = resolved, .estimate = estimate};
+    if (!plan_answer(answering->question, layout, arena, resolved, estimate, err)) {
+        return false;
+    }
+    answer->data_hash = report_data_hash(arena, resolved, err);
+    return answer->data_hash != NULL;
+}
+
+/* The whole answer of a layout; NULL and *err when it has none. */
+static const struct sp_json *answer_layout(const struct answering *answering, const struct plan_layout *layout,
+                                           struct sp_error *err)
+{
+    struct sp_arena *scratch = sp_arena_open();
+    struct answer answer;
+    const struct sp_json *tree = NULL;
+    if (price_layout(answering, layout, scratch, &answer, err)) {
+        tree = report_answer_tree(answering->style, answering->arena, &answer);
+    }
+    sp_arena_close(scratch);
+    return tree;
+}
+
+static bool answer_layouts(const struct answering *answering, struct report_plan *report, struct sp_error *err)
+{
+    const struct plan *plan = report->plan;
+    const struct sp_json **answers = sp_arena_array(answering->arena, (size_t)plan->n_layouts + 1, sizeof(*answers));
+    for (int i = 0; i < plan->n_layouts; i++) {
+        answers[i] = answer_layout(answering, &plan->layouts[i], err);
+        if (answers[i] == NULL) {
+            return false;
+        }
+    }
+    report->answers = answers;
+    const struct plan_layout *best = plan->n_layouts > 0      ? &plan->layouts[0]
+                                     : plan->has_nearest_miss ? &plan->nearest_miss
+                                                              : NULL;
+    if (best == NULL) {
+        return true;
+    }
+    struct answer *answer = sp_arena_alloc(answering->arena, sizeof(*answer));
+    if (!price_layout(answering, best, answering->arena, answer, err)) {
+        return false;
+    }
+    report->best = answer;
+    if (plan->n_layouts == 0) { /* PLACE of plan_advice() (search/advice.c), once it is there: report->changes */
+        report->nearest_miss = report_answer_tree(answering->style, answering->arena, answer);
+    }
+    return true;
+}
+
+static bool search(struct command_context *context, struct plan_question *question, struct plan *plan,
+                   struct sp_error *err)
+{
+    struct progress_line *line = sp_arena_alloc(context->arena, sizeof(*line)); /* the question keeps its address */
+    *line = (struct progress_line){.file = stderr, .shown_percent = -1};
+    if (context->has_progress) {
+        question->progress = show_progress;
+        question->user = line;
+    }
+    bool is_good = plan_search(question, context->arena, plan, err);
+    clear_progress(line);
+    return is_good;
+}
+
+static bool plan_one(struct command_context *context, const struct command_options *options, struct sp_error *err)
+{
+    struct sp_arena *arena = context->arena;
+    struct plan_question *question = sp_arena_alloc(arena, sizeof(*question));
+    struct question *base = sp_arena_alloc(arena, sizeof(*base));
+    struct plan *plan = sp_arena_alloc(arena, sizeof(*plan));
+    const struct report_style style = command_style(context, options);
+    if (!plan_options_read(options, arena, question, err) || !resolve_cluster(context, question, base, err) ||
+        !search(context, question, plan, err)) {
+        return false;
+    }
+    const struct answering answering = {arena, &style, question};
+    struct report_plan report = {.asked = question, .base = base, .plan = plan};
+    if (!answer_layouts(&answering, &report, err)) {
+        return false;
+    }
+    report_plan(&style, arena, &report);
+    context->status = plan->n_layouts > 0 ? 0 : 1;
+    return true;
+}
+
+bool cmd_plan(struct command_context *context, int argc, char **argv, struct sp_error *err)
+{
+    struct command_options options;
+    if (!command_options_parse(context, argc, argv, &options, NULL, err)) {
+        return false;
+    }
+    return options.wants_help || plan_one(context, &options, err);
+}
