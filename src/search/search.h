@@ -64,6 +64,7 @@ void plan_question_init(struct plan_question *question, struct sp_arena *arena);
 
 struct plan_layout { /* a layout with its two figures */
     struct layout_spec layout;
+    const struct question *base; /* inputs, run and batch, shared by all layouts of its framework and cluster */
     int64_t gpus;
     double step_time_s, peak_bytes;
     double objective; /* what it is ranked by, less is better: seconds, bytes, GPUs, cost of a token */

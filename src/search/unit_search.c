@@ -241,6 +241,7 @@ static void set_order(const struct walk *walk, int order, struct layout_spec *la
 static void found(struct walk *walk, const struct layout_spec *layout, const struct step_bound *figures, uint64_t index)
 {
     struct plan_layout one = {.layout = *layout,
+                              .base = walk->worker->base,
                               .gpus = walk->search->space->gpus,
                               .step_time_s = figures->step_time_s,
                               .peak_bytes = figures->peak_bytes,

@@ -235,15 +235,16 @@ bool question_resolve(const struct request *request, struct sp_arena *arena, str
 }
 
 void question_with_layout(const struct question *base, const struct request *request, const struct layout_spec *layout,
-                          struct question *question)
+                          struct sp_arena *arena, struct question *question)
 {
     *question = *base;
+    question->arena = arena;
     question->layout = *layout;
-    question->warnings = (struct sp_texts){.arena = base->arena};
+    question->warnings = (struct sp_texts){.arena = arena};
     for (size_t i = 0; i < base->warnings.count; i++) {
         sp_texts_add(&question->warnings, "%s", base->warnings.items[i]);
     }
-    question->assumed = (struct sp_texts){.arena = base->arena};
+    question->assumed = (struct sp_texts){.arena = arena};
     assumed_inputs(request, question);
     assumed_figures(question);
 }

@@ -542,7 +542,7 @@ bool framework_has_schedule(const struct framework_spec *framework, enum schedul
 /* The question of another layout on the same inputs: a copy of `base` with its layout replaced, and what it assumes and
  * warns of anew. `request` says what was given (only whether is read). */
 void question_with_layout(const struct question *base, const struct request *request, const struct layout_spec *layout,
-                          struct question *question);
+                          struct sp_arena *arena, struct question *question);
 
 /* Legal (method, framework) pairs: the contract's table, complete; building a pair is method/traits.c. */
 bool pair_is_legal(enum method_id method, enum framework_id framework);
