@@ -24,6 +24,17 @@ static void add_exposed(const struct step_shape *shape, struct operator_list *li
     operator_add(list, &row);
 }
 
+/* Of all layers, those that keep their checkpoint only. Transfers run ahead of and behind compute, so what counts is the
+ * mean layer. */
+static double rebuilt_share(const struct step_shape *shape)
+{
+    double layers = 0;
+    for (int i = 0; i < shape->n_classes; i++) {
+        layers += (double)(shape->classes[i].count * class_recomputed_layers(shape, &shape->classes[i]));
+    }
+    return layers / (double)shape->question->model.n_layers;
+}
+
 /* What a layer keeps goes out during its forward and comes back during its backward, each behind that compute; shards of
  * offloaded parameters come in before each gather, exposed. */
 void add_offload_layer(const struct step_shape *shape, struct layer_operators *layer, int kind)
@@ -31,9 +42,10 @@ void add_offload_layer(const struct step_shape *shape, struct layer_operators *l
     const struct layout_spec *layout = &shape->question->layout;
     if (layout->offloads_activations) {
         struct saved_layer saved = saved_layer_bytes(shape, kind);
-        bool keeps_input = layout->recompute == RECOMPUTE_FULL || layout->recompute == RECOMPUTE_BLOCK;
-        double bytes = keeps_input || keeps_products(shape) ? saved.checkpoint : saved.total;
-        double backward_s = layer->backward.sum.time_s + layer->reforward.sum.time_s;
+        double rebuilt = rebuilt_share(shape);
+        double bytes = rebuilt * saved.checkpoint + (1 - rebuilt) * saved.total;
+        double repeated = layout->recompute == RECOMPUTE_SELECTIVE ? 1 : rebuilt;
+        double backward_s = layer->backward.sum.time_s + repeated * layer->reforward.sum.time_s;
         add_exposed(shape, &layer->forward, "activations to the host", bytes, layer->forward.sum.time_s);
         add_exposed(shape, &layer->backward, "activations from the host", bytes, backward_s);
     }

@@ -366,7 +366,10 @@ static void price_kind(struct step_pricer *pricer, const struct placed *placed, 
 static const struct kind_sums *use_kinds(struct step_pricer *pricer, struct placed *placed)
 {
     struct kind_sums *kinds = placed->kinds[pricer->repeat];
-    for (int k = 0; !placed->has_kinds[pricer->repeat] && k < pricer->shape.n_kinds; k++) {
+    const struct layout_spec *layout = &pricer->question.layout;
+    /* how much of a layer goes to the host depends on how many are recomputed */
+    bool is_shared = !(layout->offloads_activations && pricer->repeat == REPEAT_FULL);
+    for (int k = 0; !(is_shared && placed->has_kinds[pricer->repeat]) && k < pricer->shape.n_kinds; k++) {
         price_kind(pricer, placed, k, &kinds[k]);
     }
     placed->has_kinds[pricer->repeat] = true;
