@@ -3,28 +3,21 @@
 
 #include <math.h>
 
-/* An item of a list, and by how much A has more of it. */
-struct item {
-    const char *name;
-    double difference;
-};
-
 static double number_of(const struct sp_json *object, const char *key)
 {
     const struct sp_json *value = object == NULL ? NULL : sp_json_member(object, key);
     return value == NULL || value->type != SP_JSON_NUMBER ? 0.0 : value->number;
 }
 
-/* The largest item that has the sign of the whole difference and is not `other`. */
-static struct item largest_item(const struct report_diff *diff, const char *list, double sign, const char *other)
+struct report_item report_largest_item(const struct report_diff *diff, const char *list, double sign, const char *other)
 {
     const struct sp_json *a = sp_json_member(diff->a, list);
     const struct sp_json *b = sp_json_member(diff->b, list);
-    struct item largest = {NULL, 0.0};
+    struct report_item largest = {NULL, 0.0};
     for (const struct sp_json *own = a == NULL ? NULL : a->first; own != NULL; own = own->next) {
         double difference = own->number - number_of(b, own->key);
         if (own->key != other && sign * difference > sign * largest.difference) {
-            largest = (struct item){own->key, difference};
+            largest = (struct report_item){own->key, difference};
         }
     }
     return largest;
@@ -44,13 +37,13 @@ static const char *items_text(struct sp_arena *arena, const struct report_diff *
     static const double share_that_matters = 0.2;
     bool is_memory = list[0] == 'm';
     double sign = whole < 0.0 ? -1.0 : 1.0;
-    struct item first = largest_item(diff, list, sign, NULL);
+    struct report_item first = report_largest_item(diff, list, sign, NULL);
     if (first.name == NULL) {
         return "";
     }
     const char *text = sp_format(arena, ": mostly %s (%s)", report_words(arena, first.name),
                                  signed_text(arena, first.difference, is_memory));
-    struct item second = largest_item(diff, list, sign, first.name);
+    struct report_item second = report_largest_item(diff, list, sign, first.name);
     if (second.name == NULL || fabs(second.difference) < share_that_matters * fabs(first.difference)) {
         return text;
     }

@@ -47,15 +47,9 @@ static double recomputed_frac(const struct sp_json *answer)
     return number_at(answer, "hfu_frac") / number_at(answer, "mfu_frac") - 1.0;
 }
 
-/* An item of time or memory, and by how much A has more of it. */
-struct item {
-    const char *name;
-    double difference;
-};
-
 /* More recomputation takes time and saves activations. Of time it is named where it makes up half of the item, or where
  * nothing else differs. */
-static bool points_that_way(const struct report_diff *diff, const struct item *item, bool is_last_resort)
+static bool points_that_way(const struct report_diff *diff, const struct report_item *item, bool is_last_resort)
 {
     static const double most_of_it = 0.5;
     double more_frac = recomputed_frac(diff->a) - recomputed_frac(diff->b);
@@ -69,7 +63,7 @@ static bool points_that_way(const struct report_diff *diff, const struct item *i
 }
 
 static const char *first_setting(struct sp_arena *arena, const struct report_diff *diff, const char *settings,
-                                 const struct item *item, bool is_last_resort)
+                                 const struct report_item *item, bool is_last_resort)
 {
     while (*settings != '\0') {
         size_t length = strcspn(settings, " ");
@@ -86,7 +80,7 @@ static const char *first_setting(struct sp_arena *arena, const struct report_dif
 
 /* The first setting that differs and bears on the item. */
 static const char *setting_cause(struct sp_arena *arena, const struct report_diff *diff, const char *settings,
-                                 const struct item *item)
+                                 const struct report_item *item)
 {
     const char *text = first_setting(arena, diff, settings, item, false);
     return text[0] != '\0' ? text : first_setting(arena, diff, settings, item, true);
@@ -122,7 +116,8 @@ static const char *bubble_cause(struct sp_arena *arena, const struct report_diff
 struct traffic {
     const char *operation;
     const char *tier;
-    double bytes, messages, time_s, exposed_s;
+    double bytes, messages; /* of a layer and micro-batch */
+    double step_bytes, time_s, exposed_s;
 };
 
 static const char *tier_text(const char *name)
@@ -144,6 +139,7 @@ static struct traffic traffic_of(const struct sp_json *answer, const char *axis,
             traffic.tier = report_tree_at(row, "tier")->string;
             traffic.bytes += number_at(row, "bytes_per_layer_per_gpu");
             traffic.messages += number_at(row, "messages_per_layer");
+            traffic.step_bytes += number_at(row, "bytes_per_step_per_gpu");
             traffic.time_s += number_at(row, "time_s");
             traffic.exposed_s += number_at(row, "exposed_s");
         }
@@ -180,6 +176,7 @@ static const char *main_operation(const struct report_diff *diff, const char *ax
 static const char *transfer_text(struct sp_arena *arena, const struct traffic *a, const struct traffic *b)
 {
     static const double mb = 1e6;
+    static const double gb = 1e9;
     const char *over = sp_format(arena, "%s over %s", a->operation, tier_text(a->tier));
     if (strcmp(a->tier, b->tier) != 0) {
         return sp_format(arena, "%s instead of %s", over, tier_text(b->tier));
@@ -192,9 +189,16 @@ static const char *transfer_text(struct sp_arena *arena, const struct traffic *a
         return sp_format(arena, "%s: %s MB a layer instead of %s", over, report_three(arena, a->bytes / mb),
                          report_three(arena, b->bytes / mb));
     }
+    if (!is_alike(a->step_bytes, b->step_bytes)) {
+        return sp_format(arena, "%s: %s GB a step instead of %s", over, report_three(arena, a->step_bytes / gb),
+                         report_three(arena, b->step_bytes / gb));
+    }
+    if (!(a->time_s > 0.0) || !(b->time_s > 0.0)) {
+        return over;
+    }
     double hidden_a = 1.0 - a->exposed_s / a->time_s;
     double hidden_b = 1.0 - b->exposed_s / b->time_s;
-    if (is_alike(hidden_a, hidden_b)) {
+    if (is_alike(hidden_a, hidden_b) || (hidden_a < hidden_b) != (a->exposed_s > b->exposed_s)) {
         return over;
     }
     return sp_format(arena, "%s: %s %% hidden instead of %s %%", over, report_percent(arena, fmax(hidden_a, 0.0)),
@@ -219,21 +223,20 @@ static const char *transfer_cause(struct sp_arena *arena, const struct report_di
 
 /* ---- any item ---------------------------------------------------------------------------------------------------- */
 
-const char *report_item_cause(struct sp_arena *arena, const struct report_diff *diff, const char *item,
-                              double difference)
+const char *report_item_cause(struct sp_arena *arena, const struct report_diff *diff, const struct report_item *item)
 {
     static const char exposed[] = "_exposed";
-    const struct item named = {item, difference};
-    const char *suffix = strstr(item, exposed);
-    if (strcmp(item, "bubble") == 0) {
+    const char *suffix = strstr(item->name, exposed);
+    if (strcmp(item->name, "bubble") == 0) {
         return bubble_cause(arena, diff);
     }
-    if (suffix != NULL && strcmp(item, "offload_exposed") != 0) {
-        return transfer_cause(arena, diff, sp_strndup(arena, item, (size_t)(suffix - item)), difference);
+    if (suffix != NULL && strcmp(item->name, "offload_exposed") != 0) {
+        const char *axis = sp_strndup(arena, item->name, (size_t)(suffix - item->name));
+        return transfer_cause(arena, diff, axis, item->difference);
     }
     for (size_t i = 0; i < SP_COUNT_OF(bearing); i++) {
-        if (strcmp(bearing[i].item, item) == 0) {
-            return setting_cause(arena, diff, bearing[i].settings, &named);
+        if (strcmp(bearing[i].item, item->name) == 0) {
+            return setting_cause(arena, diff, bearing[i].settings, item);
         }
     }
     return "";

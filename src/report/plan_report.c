@@ -5,6 +5,10 @@
 static void report_plan_csv(const struct report_style *style, struct sp_arena *arena, const struct report_plan *plan)
 {
     int n_layouts = plan->plan->n_layouts;
+    if (n_layouts == 0) { /* the columns of an answer are known only from one */
+        (void)fputs("rank,pareto,differs,options\n", style->file);
+        return;
+    }
     const struct sp_json **objects = sp_arena_array(arena, (size_t)n_layouts + 1, sizeof(*objects));
     for (int i = 0; i < n_layouts; i++) {
         struct report_tree tree;

@@ -13,30 +13,8 @@ static double number_at(const struct sp_json *answer, const char *key)
     return sp_json_member(answer, key)->number;
 }
 
-/* ---- items ------------------------------------------------------------------------------------------------------- */
-
-/* An item of a list, and by how much A has more of it. */
-struct item {
-    const char *name;
-    double difference;
-};
-
-/* The largest item in the direction of `sign` but `other`. */
-static struct item largest_item(const struct report_diff *diff, const char *list, double sign, const char *other)
-{
-    const struct sp_json *b = sp_json_member(diff->b, list);
-    struct item largest = {NULL, 0.0};
-    for (const struct sp_json *own = sp_json_member(diff->a, list)->first; own != NULL; own = own->next) {
-        double difference = own->number - number_at(b, own->key);
-        if (own->key != other && sign * difference > sign * largest.difference) {
-            largest = (struct item){own->key, difference};
-        }
-    }
-    return largest;
-}
-
 /* "0.31 s more sp exposed" */
-static const char *amount_text(struct sp_arena *arena, const char *list, const struct item *item)
+static const char *amount_text(struct sp_arena *arena, const char *list, const struct report_item *item)
 {
     bool is_memory = list[0] == 'm';
     double size = fabs(item->difference);
@@ -55,7 +33,7 @@ struct part {
     const char *head;
     const char *list; /* "time_s" or "memory_bytes" */
     int n_items;
-    struct item items[MAX_ITEMS];
+    struct report_item items[MAX_ITEMS];
 };
 
 /* The largest item in the direction of the whole, then what works against it and the next one, if they matter. */
@@ -63,12 +41,12 @@ static void choose_items(const struct report_diff *diff, double whole, struct pa
 {
     static const double share_that_matters = 0.25; /* of the largest */
     double sign = whole < 0.0 ? -1.0 : 1.0;
-    struct item first = largest_item(diff, part->list, sign, NULL);
+    struct report_item first = report_largest_item(diff, part->list, sign, NULL);
     if (first.name == NULL) {
         return;
     }
-    struct item others[] = {largest_item(diff, part->list, sign, first.name),
-                            largest_item(diff, part->list, -sign, NULL)};
+    struct report_item others[] = {report_largest_item(diff, part->list, sign, first.name),
+                                   report_largest_item(diff, part->list, -sign, NULL)};
     part->items[part->n_items++] = first;
     for (size_t i = 0; i < SP_COUNT_OF(others); i++) {
         bool has_item = others[i].name != NULL;
@@ -133,12 +111,11 @@ static struct part cost_part(struct sp_arena *arena, const struct report_diff *d
 static const char *reasons_text(struct sp_arena *arena, const struct report_diff *diff, const struct part *part,
                                 int n_items)
 {
-    const struct item *items = part->items;
+    const struct report_item *items = part->items;
     const char *text = "";
     for (int i = 0; i < n_items; i++) {
-        const char *cause = report_item_cause(arena, diff, items[i].name, items[i].difference);
-        bool is_shared = i + 1 < n_items &&
-                         strcmp(cause, report_item_cause(arena, diff, items[i + 1].name, items[i + 1].difference)) == 0;
+        const char *cause = report_item_cause(arena, diff, &items[i]);
+        bool is_shared = i + 1 < n_items && strcmp(cause, report_item_cause(arena, diff, &items[i + 1])) == 0;
         const char *own = is_shared || cause[0] == '\0' ? "" : sp_format(arena, " (%s)", cause);
         text = sp_format(arena, "%s%s%s%s", text, i == 0 ? "" : ", ", amount_text(arena, part->list, &items[i]), own);
     }

@@ -181,10 +181,17 @@ const struct sp_json *report_diff_tree(struct sp_arena *arena, const struct repo
 /* Why A is slower or larger than B, in words. */
 const char *report_diff_words(struct sp_arena *arena, const struct report_diff *diff);
 void report_diff_table(const struct report_style *style, struct sp_arena *arena, const struct report_diff *diff);
-/* What makes an item of time or memory ("sp_exposed", "activations") differ by `difference` from B to A: "ring over the
- * network: 14 hops a layer instead of 6", "recompute full instead of none"; "" when nothing is known to (item_cause.c). */
-const char *report_item_cause(struct sp_arena *arena, const struct report_diff *diff, const char *item,
-                              double difference);
+/* An item of time or memory ("sp_exposed", "activations"), and by how much A has more of it. */
+struct report_item {
+    const char *name; /* NULL: none */
+    double difference;
+};
+/* The largest item of a list ("time_s", "memory_bytes") that has this sign and is not `other`. */
+struct report_item report_largest_item(const struct report_diff *diff, const char *list, double sign,
+                                       const char *other);
+/* What makes an item differ: "ring over the network: 14 hops a layer instead of 6", "recompute full instead of none"; ""
+ * when nothing is known to (item_cause.c). */
+const char *report_item_cause(struct sp_arena *arena, const struct report_diff *diff, const struct report_item *item);
 /* A setting of an answer's layout by path ("layout.sp_method", "gpus"); "" where it decides nothing, as a schedule without
  * stages (layout_settings.c). */
 const char *report_layout_setting(struct sp_arena *arena, const struct sp_json *answer, const char *path);

@@ -18,9 +18,11 @@ struct sample {
 };
 
 #define ROW(operation, pass, tier, bytes, messages, time, exposed)                                                     \
+    ROW_OF_STEP(operation, pass, tier, bytes, messages, "5e10", time, exposed)
+#define ROW_OF_STEP(operation, pass, tier, bytes, messages, step, time, exposed)                                       \
     "{\"axis\": \"sp\", \"operation\": \"" operation "\", \"pass\": \"" pass "\", \"tier\": \"" tier                   \
-    "\", \"bytes_per_layer_per_gpu\": " bytes ", \"messages_per_layer\": " messages ", \"time_s\": " time              \
-    ", \"exposed_s\": " exposed "}"
+    "\", \"bytes_per_layer_per_gpu\": " bytes ", \"messages_per_layer\": " messages                                    \
+    ", \"bytes_per_step_per_gpu\": " step ", \"time_s\": " time ", \"exposed_s\": " exposed "}"
 
 static const char ring_of_7[] = ROW("ring", "forward", "nvlink", "3e8", "6", "2",
                                     "0.25") "," ROW("ring", "backward", "nvlink", "6e8", "12", "4", "0.25");
@@ -170,6 +172,19 @@ static void bytes_and_what_hides(void **state)
                                      "ring", "backward", "nvlink", "6e8", "12", "4", "0.5")};
     expect_words(&barer, PLAN_THROUGHPUT, false,
                  "5.0 % slower: 1.00 s more sp exposed (ring over NVLink: 75.0 % hidden instead of 91.7 %)");
+}
+
+/* As much a micro-batch, and more of them: what hides is a larger share, and still more is exposed. */
+static void more_micro_batches_send_more_a_step(void **state)
+{
+    (void)state;
+    const struct sample often = {.step_s = 21.0,
+                                 .sp_exposed_s = 1.5,
+                                 .communication = ROW_OF_STEP("ring", "forward", "nvlink", "3e8", "6", "9e10", "20",
+                                                              "1") "," ROW_OF_STEP("ring", "backward", "nvlink", "6e8",
+                                                                                   "12", "18e10", "40", "0.5")};
+    expect_words(&often, PLAN_THROUGHPUT, false,
+                 "5.0 % slower: 1.00 s more sp exposed (ring over NVLink: 270 GB a step instead of 100)");
 }
 
 static void a_bubble_is_told_by_stages_and_micro_batches(void **state)
@@ -393,6 +408,55 @@ static void reasons_are_words_with_one_example(void **state)
     sp_arena_close(fixture->arena);
 }
 
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+static void options_say_what_does_not_go_without_saying(void **state)
+{
+    (void)state;
+    const struct sample samples[] = {{.method = NULL}};
+    struct fixture *fixture = fixture_open(samples, 1, PLAN_THROUGHPUT);
+    struct request *request = &fixture->asked.request;
+    request->model = "models of mine/it's.json";
+    request->hardware = "dgx-h100";
+    request->seq = (struct sp_option_count){true, 393216};
+    request->tokens = (struct sp_option_count){true, 1500000000000};
+    request->precision = DTYPE_FP8;
+    request->tp_sp = 1;
+    sp_texts_add(&request->set, "layout.order=tp-cp-ep-pp-dp");
+    sp_texts_add(&request->set, "gpu.hbm_bandwidth=4.2TB/s");
+    struct plan_layout layout = {.gpus = 168,
+                                 .layout = {.tp = 6,
+                                            .sp = 1,
+                                            .pp = 7,
+                                            .vpp = 3,
+                                            .dp = 4,
+                                            .ep = 1,
+                                            .etp = 1,
+                                            .micro_batch = 1,
+                                            .zero = 1,
+                                            .method = METHOD_NONE,
+                                            .schedule = SCHEDULE_INTERLEAVED,
+                                            .recompute = RECOMPUTE_BLOCK,
+                                            .recompute_layers = 3,
+                                            .offloads_optimizer = true,
+                                            .order = {AXIS_TP, AXIS_CP, AXIS_EP, AXIS_DP, AXIS_PP}}};
+    assert_string_equal(
+        report_layout_options(fixture->arena, &fixture->report, &layout),
+        "--model 'models of mine/it'\\''s.json' --hardware dgx-h100 --gpus 168 --seq 384K --global-batch 24 "
+        "--tp 6 --pp 7 --vpp 3 --dp 4 --framework megatron --recompute block:3 --zero 1 --offload optimizer "
+        "--tp-sp on --precision fp8 --tokens 1.5T --set gpu.hbm_bandwidth=4.2TB/s");
+    layout.layout.order[3] = AXIS_PP;
+    layout.layout.order[4] = AXIS_DP;
+    layout.layout.schedule = SCHEDULE_ZBV;
+    layout.layout.sp = 14;
+    layout.layout.method = METHOD_USP;
+    layout.layout.sp_ulysses = 2;
+    const char *text = report_layout_options(fixture->arena, &fixture->report, &layout);
+    assert_non_null(strstr(text, " --sp 14 --sp-method usp --sp-ulysses 2 --pp 7 --vpp 3 --schedule zbv "));
+    assert_non_null(strstr(text, " --set gpu.hbm_bandwidth=4.2TB/s --set layout.order=tp-cp-ep-pp-dp"));
+    sp_arena_close(fixture->arena);
+}
+
 /* ---- what is missing --------------------------------------------------------------------------------------------- */
 
 static double missing_gib(const struct plan_question *limits, const char *peak_gib, const char *host)
@@ -436,6 +500,7 @@ int main(void)
         cmocka_unit_test(another_link_comes_before_hops_and_bytes),
         cmocka_unit_test(a_transfer_that_the_first_lacks),
         cmocka_unit_test(bytes_and_what_hides),
+        cmocka_unit_test(more_micro_batches_send_more_a_step),
         cmocka_unit_test(a_bubble_is_told_by_stages_and_micro_batches),
         cmocka_unit_test(recomputation_is_named_for_both_items_once),
         cmocka_unit_test(recomputation_is_not_named_for_what_it_cannot_explain),
@@ -448,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_long_front_is_thinned_and_keeps_its_ends),
         cmocka_unit_test(the_ranking_is_of_families),
         cmocka_unit_test(reasons_are_words_with_one_example),
+        cmocka_unit_test(options_say_what_does_not_go_without_saying),
         cmocka_unit_test(missing_memory_is_what_the_limits_ask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
