@@ -23,13 +23,13 @@ int plan_layout_compare(const void *a, const void *b)
 /* ---- front ------------------------------------------------------------------------------------------------------ */
 
 /* How many are at most as slow as this. */
-static int count_as_fast(const struct front *front, double time_s)
+static int count_as_fast(const struct front *front, double pace_s)
 {
     int low = 0;
     int high = front->n;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (front->items[middle].step_time_s <= time_s) {
+        if (front->items[middle].pace_s <= pace_s) {
             low = middle + 1;
         } else {
             high = middle;
@@ -38,14 +38,14 @@ static int count_as_fast(const struct front *front, double time_s)
     return low;
 }
 
-bool front_dominates(const struct front *front, double time_s, double bytes)
+bool front_dominates(const struct front *front, double pace_s, double bytes)
 {
-    int n = count_as_fast(front, time_s);
+    int n = count_as_fast(front, pace_s);
     if (n == 0) {
         return false;
     }
     const struct plan_layout *last = &front->items[n - 1]; /* of those as fast the one with the smallest peak */
-    return last->peak_bytes < bytes || (last->peak_bytes <= bytes && last->step_time_s < time_s);
+    return last->peak_bytes < bytes || (last->peak_bytes <= bytes && last->pace_s < pace_s);
 }
 
 static void front_reserve(struct front *front)
@@ -65,12 +65,12 @@ static void front_reserve(struct front *front)
 
 void front_add(struct front *front, const struct plan_layout *layout)
 {
-    if (front_dominates(front, layout->step_time_s, layout->peak_bytes)) {
+    if (front_dominates(front, layout->pace_s, layout->peak_bytes)) {
         return;
     }
-    int at = count_as_fast(front, layout->step_time_s);
+    int at = count_as_fast(front, layout->pace_s);
     struct plan_layout *same = at > 0 ? &front->items[at - 1] : NULL;
-    bool is_equal = same != NULL && !(same->step_time_s < layout->step_time_s) &&
+    bool is_equal = same != NULL && !(same->pace_s < layout->pace_s) &&
                     !(same->peak_bytes > layout->peak_bytes); /* neither dominates: the same figures */
     if (is_equal) {
         if (layout->index < same->index) {
@@ -79,7 +79,7 @@ void front_add(struct front *front, const struct plan_layout *layout)
         return;
     }
     int first = at; /* an equal time with a larger peak goes too */
-    while (first > 0 && !(front->items[first - 1].step_time_s < layout->step_time_s)) {
+    while (first > 0 && !(front->items[first - 1].pace_s < layout->pace_s)) {
         first--;
     }
     int last = at;

@@ -47,6 +47,12 @@ double plan_objective_of(const struct space *space, double step_time_s, double p
     return step_time_s;
 }
 
+double plan_pace_of(const struct space *space, double step_time_s)
+{
+    bool is_one_size = space->asked->objective == PLAN_THROUGHPUT || space->asked->objective == PLAN_MEMORY;
+    return is_one_size ? step_time_s : step_time_s * (double)space->gpus;
+}
+
 /* The largest step time that keeps --min-mfu and --deadline: both fall with it. MFU times step time is the same for all
  * layouts: it is taken from any one's estimate. */
 static void limit_time(const struct space *space, struct constraints *constraints)
@@ -204,7 +210,9 @@ static void sort_units(struct sweep_of_units *sweep, struct units *units)
     for (int i = 0; i < units->n; i++) {
         unit_bound(&sweep->search, &sweep->workers[thread_number()], &units->items[i]);
     }
-    qsort(units->items, (size_t)units->n, sizeof(units->items[0]), compare_units);
+    if (units->n > 0) {
+        qsort(units->items, (size_t)units->n, sizeof(units->items[0]), compare_units);
+    }
 }
 
 static void run_waves(struct sweep_of_units *sweep, struct units *units)

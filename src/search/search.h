@@ -67,6 +67,7 @@ struct plan_layout { /* a layout with its two figures */
     const struct question *base; /* inputs, run and batch, shared by all layouts of its framework and cluster */
     int64_t gpus;
     double step_time_s, peak_bytes;
+    double pace_s;    /* what the front weighs against memory: the step time; where clusters differ, times their GPUs */
     double objective; /* what it is ranked by, less is better: seconds, bytes, GPUs, cost of a token */
     uint64_t index;   /* in the order of the space: the earlier of two equals wins */
     bool is_on_front; /* nothing that fits is as fast in less memory, or faster in as little */

@@ -109,7 +109,7 @@ struct front {
     struct plan_layout *items;
 };
 /* Whether something on the front is as fast in as little memory as these figures, and better in one of them. */
-bool front_dominates(const struct front *front, double time_s, double bytes);
+bool front_dominates(const struct front *front, double pace_s, double bytes);
 void front_add(struct front *front, const struct plan_layout *layout);
 
 /* The best layout of each family, of which the `capacity` best are kept. A family is a framework, a method and degrees. */
@@ -168,6 +168,8 @@ struct search {
 void unit_bound(const struct search *search, struct worker *worker, struct unit *unit);
 void unit_search(const struct search *search, struct worker *worker, const struct unit *unit,
                  struct findings *findings);
+/* What the front weighs: struct plan_layout, pace_s. */
+double plan_pace_of(const struct space *space, double step_time_s);
 double plan_objective_of(const struct space *space, double step_time_s, double peak_bytes);
 
 #endif

@@ -172,11 +172,26 @@ bool space_has_method(const struct space *space, enum framework_id framework, en
     return methods != 0 || does_split(method);
 }
 
+/* A Ulysses degree of 1 is the ring and one of sp is ulysses: both are in the space by themselves, unless methods are given. */
+static void leave_out_ends(const struct space *space, int64_t sp, struct values *out)
+{
+    const struct plan_axes *axes = &space->asked->axes;
+    int n = 0;
+    for (int i = 0; i < out->n; i++) {
+        bool is_end = out->items[i] == 1 || out->items[i] == sp;
+        if (!is_end || axes->sp_ulysses.n > 0 || axes->methods != 0) {
+            out->items[n++] = out->items[i];
+        }
+    }
+    out->n = n;
+}
+
 void space_parts(const struct space *space, enum method_id method, int64_t sp, struct values *out)
 {
     out->n = 0;
     if (method == METHOD_USP) {
         space_degrees(&space->asked->axes.sp_ulysses, sp, out);
+        leave_out_ends(space, sp, out);
     } else if (method == METHOD_DOUBLE_RING) {
         space_degrees(&space->asked->axes.sp_inner, sp, out);
     } else {
@@ -279,8 +294,9 @@ struct plan_recompute space_recompute(const struct space *space, int index)
 bool space_has_sharding(const struct space *space, int zero, unsigned offload)
 {
     const struct plan_axes *axes = &space->asked->axes;
+    bool is_usual = zero == 3 || (offload & PLAN_OFFLOAD_PARAMETERS) == 0; /* below, parameters are not gathered */
     return (axes->zeros == 0 || has_bit(axes->zeros, (unsigned)zero)) &&
-           (axes->offloads == 0 || has_bit(axes->offloads, offload));
+           (axes->offloads == 0 ? is_usual : has_bit(axes->offloads, offload));
 }
 
 int space_shardings(const struct space *space)

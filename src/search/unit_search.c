@@ -222,8 +222,9 @@ static bool is_worse(const struct walk *walk, struct step_bound bound, const str
 static bool is_useless(const struct walk *walk, struct step_bound bound)
 {
     const struct search *search = walk->search;
-    if (!search->prunes || !(front_dominates(&search->front, bound.step_time_s, bound.peak_bytes) ||
-                             front_dominates(&walk->findings->front, bound.step_time_s, bound.peak_bytes))) {
+    double pace_s = plan_pace_of(search->space, bound.step_time_s);
+    if (!search->prunes || !(front_dominates(&search->front, pace_s, bound.peak_bytes) ||
+                             front_dominates(&walk->findings->front, pace_s, bound.peak_bytes))) {
         return false;
     }
     const struct families *families = &search->families;
@@ -245,6 +246,7 @@ static void found(struct walk *walk, const struct layout_spec *layout, const str
                               .gpus = walk->search->space->gpus,
                               .step_time_s = figures->step_time_s,
                               .peak_bytes = figures->peak_bytes,
+                              .pace_s = plan_pace_of(walk->search->space, figures->step_time_s),
                               .objective =
                                   plan_objective_of(walk->search->space, figures->step_time_s, figures->peak_bytes),
                               .index = index};

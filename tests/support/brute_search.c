@@ -62,6 +62,7 @@ static void consider(struct run *run, const struct assignment *assignment)
                                 .step_time_s = estimate->step_time_s,
                                 .peak_bytes = estimate->peak_bytes,
                                 .index = run->index};
+    found.pace_s = plan_pace_of(run->space, found.step_time_s);
     found.objective = plan_objective_of(run->space, found.step_time_s, found.peak_bytes);
     front_add(&run->front, &found);
     families_add(&run->families, &found);
