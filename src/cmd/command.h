@@ -66,6 +66,7 @@ struct command_options {
     struct plan_typed plan;
     int format; /* enum report_format */
     bool explains;
+    bool wants_sensitivity; /* estimate --sensitivity */
     bool is_colorless;
     bool wants_help;
     bool wants_source; /* show --source */

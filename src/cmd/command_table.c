@@ -34,6 +34,15 @@ static const char *const plan_examples[] = {
     NULL,
 };
 
+static const struct sp_option estimate_extras[] = {
+    {.name = "sensitivity",
+     .type = SP_OPTION_FLAG,
+     .offset = offsetof(struct command_options, wants_sensitivity),
+     .group = "The answer",
+     .help = "change of the step time with 10 % more and less bandwidth, FLOP rate, latency and capacity"},
+    {.name = NULL},
+};
+
 static const struct sp_option compare_extras[] = {
     {.name = "sp-method",
      .type = SP_OPTION_TEXT,
@@ -74,6 +83,7 @@ const struct command commands[] = {
     {.name = "estimate",
      .summary = "one layout: memory, communication, step time, tokens/s, what bounds it",
      .run = cmd_estimate,
+     .extras = estimate_extras,
      .groups = OPTIONS_QUESTION | OPTIONS_VARY | OPTIONS_OUTPUT,
      .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
      .examples = estimate_examples},

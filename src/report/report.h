@@ -9,7 +9,6 @@
 #define SEQPLAN_REPORT_H
 
 #include "search/search.h"
-#include "step/step.h"
 
 enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON };
 extern const char *const report_format_names[]; /* "table", "markdown", "csv", "json", NULL */
@@ -30,7 +29,8 @@ struct answer {
     const struct question *question;
     const struct estimate *estimate;
     const char *data_hash;
-    const char *suggestion; /* the line "try", or NULL */
+    const char *suggestion;                /* the line "try", or NULL */
+    const struct sensitivity *sensitivity; /* of the layout, or NULL: not asked */
 };
 
 /* ---- one layout (estimate_*.c) ---------------------------------------------------------------------------------- */
@@ -246,6 +246,20 @@ extern const char report_usual_order[]; /* "tp-cp-ep-dp-pp": what goes without s
 /* "--tp 8 --sp 8 ...": the options of `seqplan estimate` that give the answer of a layout. */
 const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,
                                   const struct plan_layout *layout);
+
+/* ---- how far an answer depends on the machine (sensitivity_*.c) -------------------------------------------------- */
+
+/* What stands under the key "sensitivity" of an answer or a plan. */
+const struct sp_json *report_sensitivity_tree(struct sp_arena *arena, const struct sensitivity *sensitivity);
+/* A row a figure; below it the values at which another layout wins. */
+struct report_grid report_sensitivity_grid(struct sp_arena *arena, const struct hardware_spec *hardware,
+                                           const struct sensitivity *sensitivity);
+/* The same below the tables of one layout; nothing where it is not asked for. */
+void report_sensitivity_print(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+const char *report_sensitivity_title(struct sp_arena *arena, const struct hardware_spec *hardware,
+                                     enum sensitivity_figure figure); /* "NVLink", "network ib-ndr" */
+/* "tp 4 sp 8 zigzag pp 2 dp 1, megatron", "tp 1 sp 16 usp (ulysses 4) pp 1 dp 2 ep 8, megatron" */
+const char *report_kept_text(struct sp_arena *arena, const struct plan_layout *kept);
 
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
 

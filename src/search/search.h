@@ -105,4 +105,56 @@ bool plan_search(const struct plan_question *question, struct sp_arena *arena, s
 bool plan_answer(const struct plan_question *question, const struct plan_layout *layout, struct sp_arena *arena,
                  struct question *resolved, struct estimate *estimate, struct sp_error *err) SP_MUST_CHECK;
 
+/* ---- how far an answer depends on the machine (sensitivity.c) ---------------------------------------------------- */
+
+/* Figures of a machine. Scaling one scales every field behind it as --set PATH=VALUE of each would: element-wise kernels
+ * follow the memory, the measured curves follow the peaks and the links. */
+enum sensitivity_figure {
+    SENSITIVITY_HBM_BANDWIDTH, /* gpu.hbm_bandwidth */
+    SENSITIVITY_INTRA,         /* intra.bandwidth: NVLink, or PCIe where a node has no other */
+    SENSITIVITY_NETWORK,       /* network.bandwidth */
+    SENSITIVITY_FLOP_RATE,     /* the peaks of every precision */
+    SENSITIVITY_LATENCY,       /* kernels, launches, messages inside a node and between nodes */
+    SENSITIVITY_HBM_CAPACITY,  /* gpu.hbm_capacity */
+    N_SENSITIVITIES
+};
+extern const char *const sensitivity_names[]; /* "hbm_bandwidth", "intra_bandwidth", ..., NULL: keys of answers */
+extern const double sensitivity_change_frac;  /* what is up and down: 10 % */
+enum { MAX_SENSITIVITY_PATHS = 4 };
+/* Paths of a figure as --set takes them, NULL after the last. */
+const char *sensitivity_path(enum sensitivity_figure figure, int index);
+/* In SI units; 0 where a machine has none. Of latencies: the network's, or the node's own links' without one. */
+double sensitivity_value(const struct hardware_spec *hardware, enum sensitivity_figure figure);
+void sensitivity_scale(struct hardware_spec *hardware, enum sensitivity_figure figure, double factor);
+
+struct sensitivity_change { /* with the figure 10 % up or down */
+    double step_time_frac;  /* change of the layout's step time; of a plan's capacity: from winner to winner */
+    bool fits;
+    int winner; /* the best of the kept layouts then; -1: none of them fits, or there is no plan */
+};
+struct sensitivity_crossing { /* the nearest factor at which another layout wins */
+    bool is_found;            /* between 1/16 and 16 */
+    double factor, value;     /* of the figure, at which it has won */
+    int winner;               /* -1: nothing kept fits any more */
+};
+struct sensitivity_row {
+    double value;
+    struct sensitivity_change up, down;
+    struct sensitivity_crossing above, below;
+};
+/* Plain data. Candidates are the kept layouts of a plan, all of which fit today: what only more memory would let in is
+ * not among them, nor are layouts whose family a better one of the same degrees stands for. */
+struct sensitivity {
+    struct sensitivity_row rows[N_SENSITIVITIES];
+    int winner; /* today's among the kept; -1: of one layout, there is no plan */
+    int n_kept;
+    const struct plan_layout *kept; /* borrowed */
+};
+/* Of one layout, from the question that step_check() passed. Pure re-estimates. */
+void sensitivity_of_layout(const struct question *question, struct sensitivity *sensitivity);
+/* Of the winner of a plan, and where another of its kept layouts wins: looked for in steps of 2^(1/4), then bisected to
+ * three digits; the constraints of the question hold throughout. A plan without layouts has rows of zeros, winner -1. */
+bool sensitivity_of_plan(const struct plan_question *question, const struct plan *plan, struct sp_arena *arena,
+                         struct sensitivity *sensitivity, struct sp_error *err) SP_MUST_CHECK;
+
 #endif
