@@ -261,6 +261,30 @@ const char *report_sensitivity_title(struct sp_arena *arena, const struct hardwa
 /* "tp 4 sp 8 zigzag pp 2 dp 1, megatron", "tp 1 sp 16 usp (ulysses 4) pp 1 dp 2 ep 8, megatron" */
 const char *report_kept_text(struct sp_arena *arena, const struct plan_layout *kept);
 
+/* ---- limits (limits_*.c) ------------------------------------------------------------------------------------------ */
+
+struct report_limits_row {
+    int method; /* enum method_id of a row of a list, or -1 */
+    struct limits limits;
+    const char *refusal, *rule; /* what its layout breaks, or NULL */
+};
+struct report_limits {
+    const struct request *request;
+    bool is_any;
+    const struct report_limits_row *rows; /* one, or one for each method of a list */
+    int n_rows;
+};
+/* The object of "seqplan.limits/1": of several rows the keys at the top are those of the longest sequence. */
+const struct sp_json *report_limits_tree(const struct report_style *style, struct sp_arena *arena,
+                                         const struct report_limits *limits);
+/* Index of the row with the longest sequence, or else the first that has a limit; 0 when none has. */
+int report_limits_best(const struct report_limits *limits);
+/* "needs --seq", "beyond the 4096 positions of ...": what to know about a row. */
+void report_limits_remarks(const struct report_limits *limits, int row, struct sp_texts *warnings);
+/* In any format. Whether anything fits: a length on the cluster, without one a cluster. */
+bool report_limits(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
+void report_limits_table(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
+
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
 
 uint64_t report_fnv1a(const char *text);

@@ -157,4 +157,46 @@ void sensitivity_of_layout(const struct question *question, struct sensitivity *
 bool sensitivity_of_plan(const struct plan_question *question, const struct plan *plan, struct sp_arena *arena,
                          struct sensitivity *sensitivity, struct sp_error *err) SP_MUST_CHECK;
 
+/* ---- limits (limits.c, limits_any.c) ------------------------------------------------------------------------------ */
+
+enum limit_kind { LIMIT_SEQ, LIMIT_MICRO_BATCH, LIMIT_GPUS, N_LIMITS };
+extern const char *const limit_names[]; /* "max_seq", "max_micro_batch", "min_gpus", NULL: keys of answers */
+
+struct limit {
+    bool is_found;
+    bool is_beyond; /* the largest value that is looked at fits: the limit is there or beyond */
+    int64_t value;
+    int64_t unit;                    /* of a length: the longest multiple of it that fits; else 1 */
+    const char *reason;              /* why there is no value, or NULL */
+    const struct question *question; /* at the limit, or the nearest that does not fit; NULL: nothing was priced */
+    const struct estimate *estimate; /* of it */
+    const char *binding;  /* what does not fit one step beyond: "hbm: activations", "host memory", a rule; or NULL */
+    double binding_bytes; /* of it there; 0 of a rule */
+    double binding_capacity_bytes; /* of the memory as a whole */
+    int n_searches;
+};
+struct limits {
+    struct limit items[N_LIMITS];
+    bool is_batch_assumed; /* limits_batch() */
+};
+
+/* Lengths are looked for up to 1 Gi tokens, clusters up to 2^17 GPUs (of any layout 2^14). */
+extern const int64_t limits_most_tokens;
+/* The batch where none is given: two sequences for every GPU and micro-batch. Every dp divides it, every schedule can
+ * run it, and no larger one takes more memory. */
+int64_t limits_batch(int64_t gpus, int64_t micro_batch);
+
+/* Of the layout of a request, as estimate reads it; seq or gpus may be missing, and the limits that need them are then
+ * not found, with a reason. A longest sequence is the longest multiple of `unit` that fits: 2 x sp x tp tokens (times 16
+ * under fp8) as often as make 1024 or more, or once where that does not fit. Fewest GPUs: the same degrees with as little
+ * dp as fits. A layout that breaks a rule at every value is an error. */
+bool limits_of_layout(const struct request *request, struct sp_arena *arena, struct limits *limits,
+                      struct sp_error *err) SP_MUST_CHECK;
+/* Of any layout of a space: a search at one value tells whether anything fits there; the layouts it finds are followed as
+ * far as they fit, and the search is asked again one step beyond, until it finds nothing. The unit of lengths is a
+ * multiple of 2 x gpus tokens, in which no layout breaks the rule of lengths. Clusters are 1 GPU to a node, 1 node
+ * to 8, then nodes in steps of a quarter of a power of two. */
+bool limits_of_any(const struct plan_question *question, struct sp_arena *arena, struct limits *limits,
+                   struct sp_error *err) SP_MUST_CHECK;
+
 #endif
