@@ -199,4 +199,13 @@ bool limits_of_layout(const struct request *request, struct sp_arena *arena, str
 bool limits_of_any(const struct plan_question *question, struct sp_arena *arena, struct limits *limits,
                    struct sp_error *err) SP_MUST_CHECK;
 
+/* ---- what would fit (advice.c) ------------------------------------------------------------------------------------ */
+
+/* When nothing fits: each of these changes that helps, the smallest first, as a sentence with its numbers: an axis or a
+ * constraint of the question opened, one at a time; moments in bf16; a shorter sequence; more GPUs; a GPU with more
+ * memory, or more of the host's, for the nearest miss. One sentence says so when none helps. At most about 20 searches;
+ * lengths and clusters are told in steps of an eighth and a quarter. Nothing is added where something fits. */
+bool plan_advice(const struct plan_question *question, const struct plan *plan, struct sp_arena *arena,
+                 struct sp_texts *changes, struct sp_error *err) SP_MUST_CHECK;
+
 #endif
