@@ -208,10 +208,11 @@ struct report_plan {
     const struct plan_question *asked;
     const struct question *base; /* of any layout of the space: what all have in common */
     const struct plan *plan;
-    const struct sp_json *const *answers; /* whole ones, of plan->layouts */
-    const struct answer *best;            /* of the first or, when nothing fits, of the nearest miss; NULL: neither */
-    const struct sp_json *nearest_miss;   /* the same as a tree; NULL: something fits, or nothing keeps the rules */
-    const struct sp_texts *changes;       /* the smallest that would make it fit; NULL: not looked for */
+    const struct sp_json *const *answers;  /* whole ones, of plan->layouts */
+    const struct answer *best;             /* of the first or, when nothing fits, of the nearest miss; NULL: neither */
+    const struct sp_json *nearest_miss;    /* the same as a tree; NULL: something fits, or nothing keeps the rules */
+    const struct sp_texts *changes;        /* the smallest that would make it fit; NULL: not looked for */
+    const struct sensitivity *sensitivity; /* of the winner; NULL: not looked for */
 };
 
 /* In any format. */

@@ -27,6 +27,7 @@ static bool try_question(struct advice_run *run, struct plan_question *question,
 {
     struct plan plan;
     question->n_top = 1;
+    question->progress = NULL; /* of the one search that the user asked for */
     *fits = false;
     if (!plan_search(question, run->arena, &plan, err)) {
         return false;
@@ -271,7 +272,7 @@ static bool advise_cluster(struct advice_run *run, int64_t gpus, struct sp_error
 /* ---- another machine -------------------------------------------------------------------------------------------- */
 
 /* The shipped machine whose GPU has the least memory that is enough, or NULL. */
-static const char *larger_hardware(struct advice_run *run, double bytes, double *capacity)
+static const char *larger_hardware(struct advice_run *run, double bytes, struct gpu_spec *gpu)
 {
     struct sp_texts names = {.arena = run->arena};
     const char *best = NULL;
@@ -283,9 +284,9 @@ static const char *larger_hardware(struct advice_run *run, double bytes, double 
             continue;
         }
         double own = hardware->gpu.hbm_capacity.value;
-        if (own >= bytes && (best == NULL || own < *capacity)) {
+        if (own >= bytes && (best == NULL || own < gpu->hbm_capacity.value)) {
             best = names.items[i];
-            *capacity = own;
+            *gpu = hardware->gpu;
         }
     }
     return best;
@@ -302,11 +303,11 @@ static void advise_machine(struct advice_run *run, const struct question *miss, 
     if (estimate->peak_bytes <= miss->hardware.gpu.hbm_capacity.value) {
         return;
     }
-    double capacity = 0;
-    const char *name = larger_hardware(run, estimate->peak_bytes, &capacity);
+    struct gpu_spec *gpu = sp_arena_alloc(run->arena, sizeof(*gpu));
+    const char *name = larger_hardware(run, estimate->peak_bytes, gpu);
     if (name != NULL) {
-        sp_texts_add(run->changes, "GPUs of %.1f GiB, as of --hardware %s, hold the nearest miss: %s", capacity / GIB,
-                     name, found_text(run));
+        sp_texts_add(run->changes, "GPUs of %.1f GiB, such as %s (--hardware %s), hold the nearest miss: %s",
+                     gpu->hbm_capacity.value / GIB, gpu->title, name, found_text(run));
     }
 }
 

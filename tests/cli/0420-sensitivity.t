@@ -67,4 +67,26 @@ test_expect_success 'it is of one layout' '
 	expect_error 2 "--sensitivity is of one layout: leave out --vary" seqplan estimate $base --sensitivity --vary seq=48K,96K
 '
 
+space='--model llama-2-7b --hardware dgx-h100 --gpus 8 --zero 1 --recompute full --offload none --framework megatron'
+export space
+
+test_expect_success 'a plan says which layout wins with other figures' '
+	expect_exit 0 seqplan plan $space --seq 64K --format json && cp out plan.json &&
+	winner=$(json_get plan.json sensitivity.flop_rate.up.winner) &&
+	echo "$winner" | grep "^tp [0-9]* sp [0-9]* .*, megatron$" &&
+	for figure in hbm_bandwidth intra_bandwidth network_bandwidth flop_rate latency hbm_capacity
+	do
+		json_get plan.json sensitivity.$figure.above && json_get plan.json sensitivity.$figure.below || return 1
+	done &&
+	test "$(json_get plan.json sensitivity.network_bandwidth.above)" = null &&
+	perl -e "exit !($(json_get plan.json sensitivity.hbm_capacity.below.value) > 0)"
+'
+
+test_expect_success 'a plan in which nothing fits says what would' '
+	expect_exit 1 seqplan plan $space --seq 1M --format json && test "$(json_get out sensitivity)" = null &&
+	json_get out nearest_miss.changes.0 | grep "^--zero 3 fits: tp 1 sp 8 " &&
+	json_get out nearest_miss.changes | grep "GPUs of 1[0-9.]* GiB, such as H200" &&
+	expect_exit 1 seqplan plan $space --seq 1M && grep "^  try  *--zero 3 fits: " out && grep "^  or  *--gpus 16 fits: " out
+'
+
 test_done
