@@ -27,55 +27,18 @@ struct comparison {
 
 /* ---- which methods ---------------------------------------------------------------------------------------------- */
 
-static bool does_split(enum method_id method)
-{
-    return method != METHOD_NONE && method != METHOD_NAIVE;
-}
-
 static enum framework_id framework_of(const struct comparison *comparison, enum method_id method)
 {
     int asked = comparison->options->request.framework;
     return asked >= 0 ? (enum framework_id)asked : method_home(method);
 }
 
-static bool add_named(struct comparison *comparison, const char *name, struct sp_error *err)
-{
-    int index = sp_index_of(name, method_names);
-    if (index < 0) {
-        const char *nearest = sp_nearest(name, method_names, N_METHODS);
-        struct sp_arena *arena = comparison->context->arena;
-        return sp_fail(err, SP_ERROR_USAGE, "--sp-method: expected some of %s, found \"%s\"%s",
-                       sp_join(arena, method_names, N_METHODS, ", "), name,
-                       nearest == NULL ? "" : sp_format(arena, " (did you mean \"%s\"?)", nearest));
-    }
-    for (int i = 0; i < comparison->n_methods; i++) {
-        if (comparison->methods[i] == (enum method_id)index) {
-            return sp_fail(err, SP_ERROR_USAGE, "--sp-method: \"%s\" is given twice", name);
-        }
-    }
-    comparison->methods[comparison->n_methods++] = (enum method_id)index;
-    return true;
-}
-
-static bool choose_named(struct comparison *comparison, const char *text, struct sp_error *err)
-{
-    for (;;) {
-        size_t length = strcspn(text, ",");
-        if (!add_named(comparison, sp_strndup(comparison->context->arena, text, length), err)) {
-            return false;
-        }
-        if (text[length] == '\0') {
-            return true;
-        }
-        text += length + 1;
-    }
-}
-
 /* All that are built; a method that the user names is a row even if it can only say why not. */
 static bool choose_methods(struct comparison *comparison, struct sp_error *err)
 {
     if (comparison->options->methods != NULL) {
-        return choose_named(comparison, comparison->options->methods, err);
+        return methods_parse(comparison->context->arena, comparison->options->methods, comparison->methods,
+                             &comparison->n_methods, err);
     }
     for (size_t i = 0; i < SP_COUNT_OF(all_methods); i++) {
         if (method_is_built(all_methods[i], framework_of(comparison, all_methods[i]))) {
@@ -87,28 +50,10 @@ static bool choose_methods(struct comparison *comparison, struct sp_error *err)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------- */
 
-/* What does not split the sequence has the whole of it on every rank: sp 1, and dp takes those GPUs. */
-static void leave_whole(const struct request *base, struct request *request)
-{
-    request->sp = (struct sp_option_count){.is_given = true, .value = 1};
-    if (base->dp.is_given && base->sp.is_given) {
-        request->dp.value = base->dp.value * base->sp.value;
-    } else {
-        request->dp.is_given = false;
-    }
-}
-
 static struct request request_of(const struct comparison *comparison, enum method_id method, struct sp_arena *arena)
 {
     const struct request *base = &comparison->options->request;
-    struct request request = *base;
-    request.method = (int)method;
-    request.framework = (int)framework_of(comparison, method);
-    request.sp_ulysses.is_given = base->sp_ulysses.is_given && method == METHOD_USP;
-    request.sp_inner.is_given = base->sp_inner.is_given && method == METHOD_DOUBLE_RING;
-    if (!does_split(method)) {
-        leave_whole(base, &request);
-    }
+    struct request request = methods_request(base, method);
     if (comparison->global_batch != NULL) {
         request.global_batch = comparison->global_batch;
         request.assumed = (struct sp_texts){.arena = arena};
@@ -171,7 +116,7 @@ static bool fill_row(struct comparison *comparison, enum method_id method, struc
 static bool names_a_split(const struct comparison *comparison)
 {
     for (int i = 0; i < comparison->n_methods; i++) {
-        if (does_split(comparison->methods[i])) {
+        if (method_splits(comparison->methods[i])) {
             return true;
         }
     }

@@ -7,8 +7,13 @@ static bool estimate_one(struct command_context *context, const struct command_o
         !price_request(&options->request, context->arena, priced, err)) {
         return false;
     }
-    const struct answer answer = {
+    struct answer answer = {
         .question = &priced->question, .estimate = &priced->estimate, .data_hash = priced->data_hash};
+    struct sensitivity sensitivity;
+    if (options->wants_sensitivity) {
+        sensitivity_of_layout(&priced->question, &sensitivity);
+        answer.sensitivity = &sensitivity;
+    }
     const struct report_style style = command_style(context, options);
     report_estimate(&style, context->arena, &answer);
     context->status = priced->estimate.fits ? 0 : 1;
@@ -22,6 +27,9 @@ static bool estimate_rows(struct command_context *context, const struct command_
     if (options->explains && is_readable) {
         return sp_fail(err, SP_ERROR_USAGE,
                        "--explain explains one layout: leave out --vary, or ask for --format json");
+    }
+    if (options->wants_sensitivity) {
+        return sp_fail(err, SP_ERROR_USAGE, "--sensitivity is of one layout: leave out --vary, or --sensitivity");
     }
     struct report_rows rows;
     bool fits = false;

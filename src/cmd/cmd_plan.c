@@ -116,10 +116,25 @@ static bool answer_layouts(const struct answering *answering, struct report_plan
         return false;
     }
     report->best = answer;
-    if (plan->n_layouts == 0) { /* PLACE of plan_advice() (search/advice.c), once it is there: report->changes */
+    if (plan->n_layouts == 0) {
         report->nearest_miss = report_answer_tree(answering->style, answering->arena, answer);
     }
     return true;
+}
+
+/* Beside the layouts: how far the answer depends on the machine or, when nothing fits, what would. */
+static bool look_around(struct command_context *context, const struct plan_question *question,
+                        struct report_plan *report, struct sp_error *err)
+{
+    struct sensitivity *sensitivity = sp_arena_alloc(context->arena, sizeof(*sensitivity));
+    struct sp_texts *changes = sp_arena_alloc(context->arena, sizeof(*changes));
+    *changes = (struct sp_texts){.arena = context->arena};
+    if (report->plan->n_layouts == 0) {
+        report->changes = changes;
+        return plan_advice(question, report->plan, context->arena, changes, err);
+    }
+    report->sensitivity = sensitivity;
+    return sensitivity_of_plan(question, report->plan, context->arena, sensitivity, err);
 }
 
 static bool search(struct command_context *context, struct plan_question *question, struct plan *plan,
@@ -149,7 +164,7 @@ static bool plan_one(struct command_context *context, const struct command_optio
     }
     const struct answering answering = {arena, &style, question};
     struct report_plan report = {.asked = question, .base = base, .plan = plan};
-    if (!answer_layouts(&answering, &report, err)) {
+    if (!answer_layouts(&answering, &report, err) || !look_around(context, question, &report, err)) {
         return false;
     }
     report_plan(&style, arena, &report);

@@ -40,6 +40,7 @@ bool command_not_built(struct sp_arena *arena, const struct command *command, st
 bool cmd_estimate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_compare(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_plan(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_limits(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
@@ -62,10 +63,11 @@ struct command_options {
     struct request request;
     struct sp_texts vary; /* "NAME=V1,V2,..." */
     const char *tokens;   /* --tokens as typed; question_options_finish() reads it */
-    const char *methods;  /* compare --sp-method A,B,... */
+    const char *methods;  /* compare, limits --sp-method A,B,... */
     struct plan_typed plan;
     int format; /* enum report_format */
     bool explains;
+    bool wants_sensitivity; /* estimate --sensitivity */
     bool is_colorless;
     bool wants_help;
     bool wants_source; /* show --source */
@@ -121,6 +123,16 @@ bool plan_options_read(const struct command_options *options, struct sp_arena *a
 /* Fails on a degree that divides no cluster of the question; after the cluster is known. */
 bool plan_options_check(const struct plan_question *question, struct sp_arena *arena,
                         struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- --sp-method A,B,... (methods.c) ----------------------------------------------------------------------------- */
+
+bool method_splits(enum method_id method); /* the sequence, over sp */
+/* Unknown ones, with the nearest, and ones given twice are refused. */
+bool methods_parse(struct sp_arena *arena, const char *text, enum method_id methods[N_METHODS], int *n_methods,
+                   struct sp_error *err) SP_MUST_CHECK;
+/* The same request with a method, of its home framework unless one is given; what does not split the sequence has sp 1 and
+ * a larger dp. */
+struct request methods_request(const struct request *base, enum method_id method);
 
 /* ---- pricing (price.c) ------------------------------------------------------------------------------------------ */
 

@@ -34,6 +34,15 @@ static const char *const plan_examples[] = {
     NULL,
 };
 
+static const struct sp_option estimate_extras[] = {
+    {.name = "sensitivity",
+     .type = SP_OPTION_FLAG,
+     .offset = offsetof(struct command_options, wants_sensitivity),
+     .group = "The answer",
+     .help = "change of the step time with 10 % more and less bandwidth, FLOP rate, latency and capacity"},
+    {.name = NULL},
+};
+
 static const struct sp_option compare_extras[] = {
     {.name = "sp-method",
      .type = SP_OPTION_TEXT,
@@ -41,6 +50,42 @@ static const struct sp_option compare_extras[] = {
      .argument = "A,B,...",
      .group = "Layout",
      .help = "the methods to compare, in this order; default: all, of their home frameworks or of --framework"},
+    {.name = NULL},
+};
+
+static const char *const limits_examples[] = {
+    "seqplan limits --model llama-2-7b --hardware dgx-h100 --gpus 8 --sp 8 --zero 3",
+    "seqplan limits ... --sp-method naive,allgather,ring,zigzag",
+    "seqplan limits --model llama-3.1-70b --hardware dgx-h100 --seq 1M --tp 8 --sp 8",
+    "seqplan limits --model llama-3.1-8b --hardware dgx-h100 --gpus 16 --seq 128K --recompute full",
+    NULL,
+};
+
+static const struct sp_option limits_extras[] = {
+    {.name = "sp-method",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, methods),
+     .argument = "A,B,...",
+     .group = "Layout",
+     .help = "one row for each of these methods; default: zigzag when sp is above 1, else none"},
+    {.name = "gpus",
+     .type = SP_OPTION_COUNT,
+     .offset = offsetof(struct command_options, request.gpus),
+     .argument = "N",
+     .group = "The question",
+     .help = "cluster size, for the longest sequence and the largest micro-batch; or --nodes"},
+    {.name = "seq",
+     .type = SP_OPTION_TOKENS,
+     .offset = offsetof(struct command_options, request.seq),
+     .argument = "LEN",
+     .group = "The question",
+     .help = "tokens in one sequence, for the largest micro-batch and the fewest GPUs"},
+    {.name = "global-batch",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, request.global_batch),
+     .argument = "N",
+     .group = "The question",
+     .help = "sequences per optimizer step; default: two for every GPU and sequence of a micro-batch"},
     {.name = NULL},
 };
 
@@ -74,6 +119,7 @@ const struct command commands[] = {
     {.name = "estimate",
      .summary = "one layout: memory, communication, step time, tokens/s, what bounds it",
      .run = cmd_estimate,
+     .extras = estimate_extras,
      .groups = OPTIONS_QUESTION | OPTIONS_VARY | OPTIONS_OUTPUT,
      .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
      .examples = estimate_examples},
@@ -99,7 +145,17 @@ const struct command commands[] = {
                 "against peak memory stands beside. When nothing fits: the layout that lacks least, and what would\n"
                 "fit; exit 1.",
      .examples = plan_examples},
-    NOT_BUILT("limits", "longest sequence, largest micro-batch, fewest GPUs that fit"),
+    {.name = "limits",
+     .summary = "longest sequence, largest micro-batch, fewest GPUs that fit",
+     .run = cmd_limits,
+     .extras = limits_extras,
+     .groups = OPTIONS_QUESTION | OPTIONS_OUTPUT,
+     .synopsis = "--model NAME --hardware NAME [--gpus N] [--seq LEN] [options]",
+     .details = "Of the layout that degrees, --sp-method, --framework or --layout name; without them, of any.\n"
+                "The longest sequence needs --gpus, the fewest GPUs --seq, the largest micro-batch both. Lengths\n"
+                "are multiples of 2 x sp x tp tokens, of 1024 or more. Without --global-batch the batch is two\n"
+                "sequences for every GPU: no larger one takes more memory. Exit code 1: nothing fits.",
+     .examples = limits_examples},
     NOT_BUILT("simulate", "one layout in discrete events: contention, timeline, where every microsecond went"),
     {.name = "diff",
      .summary = "why layout A is slower or larger than B, item by item",

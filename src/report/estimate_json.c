@@ -331,6 +331,9 @@ const struct sp_json *report_answer_tree(const struct report_style *style, struc
     report_tree_number(&tree, "active", estimate->parameters_active);
     report_tree_end(&tree);
     put_run(&tree, answer);
+    if (answer->sensitivity != NULL) {
+        report_tree_value(&tree, "sensitivity", report_sensitivity_tree(arena, answer->sensitivity));
+    }
     if (style->explains) {
         put_explanation(&tree, estimate);
     }

@@ -29,6 +29,7 @@ void report_estimate_markdown(const struct report_style *style, struct sp_arena 
     report_overrides(style, sp_join(arena, question->set.items, question->set.count, " "));
     report_headline_print(style, arena, answer);
     print_tables(style, arena, answer);
+    report_sensitivity_print(style, arena, answer);
     report_remarks_print(style, arena, answer);
     if (style->explains) {
         (void)fputc('\n', style->file);

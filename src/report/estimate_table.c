@@ -27,6 +27,7 @@ void report_estimate_table(const struct report_style *style, struct sp_arena *ar
     } else {
         print_tables(style, arena, answer->estimate);
     }
+    report_sensitivity_print(style, arena, answer);
     report_remarks_print(style, arena, answer);
     if (style->explains) {
         (void)fputc('\n', style->file);

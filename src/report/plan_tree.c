@@ -78,6 +78,10 @@ const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct repo
     report_tree_number(&tree, "elapsed_s", plan->plan->elapsed_s);
     put_plans(&tree, plan);
     put_nearest_miss(&tree, plan);
-    report_tree_null(&tree, "sensitivity"); /* PLACE of struct sensitivity (search/sensitivity.c), once it is there */
+    if (plan->sensitivity != NULL) {
+        report_tree_value(&tree, "sensitivity", report_sensitivity_tree(arena, plan->sensitivity));
+    } else {
+        report_tree_null(&tree, "sensitivity"); /* nothing fits */
+    }
     return report_tree_close(&tree);
 }

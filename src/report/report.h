@@ -9,7 +9,6 @@
 #define SEQPLAN_REPORT_H
 
 #include "search/search.h"
-#include "step/step.h"
 
 enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON };
 extern const char *const report_format_names[]; /* "table", "markdown", "csv", "json", NULL */
@@ -30,7 +29,8 @@ struct answer {
     const struct question *question;
     const struct estimate *estimate;
     const char *data_hash;
-    const char *suggestion; /* the line "try", or NULL */
+    const char *suggestion;                /* the line "try", or NULL */
+    const struct sensitivity *sensitivity; /* of the layout, or NULL: not asked */
 };
 
 /* ---- one layout (estimate_*.c) ---------------------------------------------------------------------------------- */
@@ -208,10 +208,11 @@ struct report_plan {
     const struct plan_question *asked;
     const struct question *base; /* of any layout of the space: what all have in common */
     const struct plan *plan;
-    const struct sp_json *const *answers; /* whole ones, of plan->layouts */
-    const struct answer *best;            /* of the first or, when nothing fits, of the nearest miss; NULL: neither */
-    const struct sp_json *nearest_miss;   /* the same as a tree; NULL: something fits, or nothing keeps the rules */
-    const struct sp_texts *changes;       /* the smallest that would make it fit; NULL: not looked for */
+    const struct sp_json *const *answers;  /* whole ones, of plan->layouts */
+    const struct answer *best;             /* of the first or, when nothing fits, of the nearest miss; NULL: neither */
+    const struct sp_json *nearest_miss;    /* the same as a tree; NULL: something fits, or nothing keeps the rules */
+    const struct sp_texts *changes;        /* the smallest that would make it fit; NULL: not looked for */
+    const struct sensitivity *sensitivity; /* of the winner; NULL: not looked for */
 };
 
 /* In any format. */
@@ -246,6 +247,44 @@ extern const char report_usual_order[]; /* "tp-cp-ep-dp-pp": what goes without s
 /* "--tp 8 --sp 8 ...": the options of `seqplan estimate` that give the answer of a layout. */
 const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,
                                   const struct plan_layout *layout);
+
+/* ---- how far an answer depends on the machine (sensitivity_*.c) -------------------------------------------------- */
+
+/* What stands under the key "sensitivity" of an answer or a plan. */
+const struct sp_json *report_sensitivity_tree(struct sp_arena *arena, const struct sensitivity *sensitivity);
+/* A row a figure; below it the values at which another layout wins. */
+struct report_grid report_sensitivity_grid(struct sp_arena *arena, const struct hardware_spec *hardware,
+                                           const struct sensitivity *sensitivity);
+/* The same below the tables of one layout; nothing where it is not asked for. */
+void report_sensitivity_print(const struct report_style *style, struct sp_arena *arena, const struct answer *answer);
+const char *report_sensitivity_title(struct sp_arena *arena, const struct hardware_spec *hardware,
+                                     enum sensitivity_figure figure); /* "NVLink", "network ib-ndr" */
+/* "tp 4 sp 8 zigzag pp 2 dp 1, megatron", "tp 1 sp 16 usp (ulysses 4) pp 1 dp 2 ep 8, megatron" */
+const char *report_kept_text(struct sp_arena *arena, const struct plan_layout *kept);
+
+/* ---- limits (limits_*.c) ------------------------------------------------------------------------------------------ */
+
+struct report_limits_row {
+    int method; /* enum method_id of a row of a list, or -1 */
+    struct limits limits;
+    const char *refusal, *rule; /* what its layout breaks, or NULL */
+};
+struct report_limits {
+    const struct request *request;
+    bool is_any;
+    const struct report_limits_row *rows; /* one, or one for each method of a list */
+    int n_rows;
+};
+/* The object of "seqplan.limits/1": of several rows the keys at the top are those of the longest sequence. */
+const struct sp_json *report_limits_tree(const struct report_style *style, struct sp_arena *arena,
+                                         const struct report_limits *limits);
+/* Index of the row with the longest sequence, or else the first that has a limit; 0 when none has. */
+int report_limits_best(const struct report_limits *limits);
+/* "needs --seq", "beyond the 4096 positions of ...": what to know about a row. */
+void report_limits_remarks(const struct report_limits *limits, int row, struct sp_texts *warnings);
+/* In any format. Whether anything fits: a length on the cluster, without one a cluster. */
+bool report_limits(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
+void report_limits_table(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
 
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
 

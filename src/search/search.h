@@ -106,4 +106,107 @@ bool plan_search(const struct plan_question *question, struct sp_arena *arena, s
 bool plan_answer(const struct plan_question *question, const struct plan_layout *layout, struct sp_arena *arena,
                  struct question *resolved, struct estimate *estimate, struct sp_error *err) SP_MUST_CHECK;
 
+/* ---- how far an answer depends on the machine (sensitivity.c) ---------------------------------------------------- */
+
+/* Figures of a machine. Scaling one scales every field behind it as --set PATH=VALUE of each would: element-wise kernels
+ * follow the memory, the measured curves follow the peaks and the links. */
+enum sensitivity_figure {
+    SENSITIVITY_HBM_BANDWIDTH, /* gpu.hbm_bandwidth */
+    SENSITIVITY_INTRA,         /* intra.bandwidth: NVLink, or PCIe where a node has no other */
+    SENSITIVITY_NETWORK,       /* network.bandwidth */
+    SENSITIVITY_FLOP_RATE,     /* the peaks of every precision */
+    SENSITIVITY_LATENCY,       /* kernels, launches, messages inside a node and between nodes */
+    SENSITIVITY_HBM_CAPACITY,  /* gpu.hbm_capacity */
+    N_SENSITIVITIES
+};
+extern const char *const sensitivity_names[]; /* "hbm_bandwidth", "intra_bandwidth", ..., NULL: keys of answers */
+extern const double sensitivity_change_frac;  /* what is up and down: 10 % */
+enum { MAX_SENSITIVITY_PATHS = 4 };
+/* Paths of a figure as --set takes them, NULL after the last. */
+const char *sensitivity_path(enum sensitivity_figure figure, int index);
+/* In SI units; 0 where a machine has none. Of latencies: the network's, or the node's own links' without one. */
+double sensitivity_value(const struct hardware_spec *hardware, enum sensitivity_figure figure);
+void sensitivity_scale(struct hardware_spec *hardware, enum sensitivity_figure figure, double factor);
+
+struct sensitivity_change { /* with the figure 10 % up or down */
+    double step_time_frac;  /* change of the layout's step time; of a plan's capacity: from winner to winner */
+    bool fits;
+    int winner; /* the best of the kept layouts then; -1: none of them fits, or there is no plan */
+};
+struct sensitivity_crossing { /* the nearest factor at which another layout wins */
+    bool is_found;            /* between 1/16 and 16 */
+    double factor, value;     /* of the figure, at which it has won */
+    int winner;               /* -1: nothing kept fits any more */
+};
+struct sensitivity_row {
+    double value;
+    struct sensitivity_change up, down;
+    struct sensitivity_crossing above, below;
+};
+/* Plain data. Candidates are the kept layouts of a plan, all of which fit today: what only more memory would let in is
+ * not among them, nor are layouts whose family a better one of the same degrees stands for. */
+struct sensitivity {
+    struct sensitivity_row rows[N_SENSITIVITIES];
+    int winner; /* today's among the kept; -1: of one layout, there is no plan */
+    int n_kept;
+    const struct plan_layout *kept; /* borrowed */
+};
+/* Of one layout, from the question that step_check() passed. Pure re-estimates. */
+void sensitivity_of_layout(const struct question *question, struct sensitivity *sensitivity);
+/* Of the winner of a plan, and where another of its kept layouts wins: looked for in steps of 2^(1/4), then bisected to
+ * three digits; the constraints of the question hold throughout. A plan without layouts has rows of zeros, winner -1. */
+bool sensitivity_of_plan(const struct plan_question *question, const struct plan *plan, struct sp_arena *arena,
+                         struct sensitivity *sensitivity, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- limits (limits.c, limits_any.c) ------------------------------------------------------------------------------ */
+
+enum limit_kind { LIMIT_SEQ, LIMIT_MICRO_BATCH, LIMIT_GPUS, N_LIMITS };
+extern const char *const limit_names[]; /* "max_seq", "max_micro_batch", "min_gpus", NULL: keys of answers */
+
+struct limit {
+    bool is_found;
+    bool is_beyond; /* the largest value that is looked at fits: the limit is there or beyond */
+    int64_t value;
+    int64_t unit;                    /* of a length: the longest multiple of it that fits; else 1 */
+    const char *reason;              /* why there is no value, or NULL */
+    const struct question *question; /* at the limit, or the nearest that does not fit; NULL: nothing was priced */
+    const struct estimate *estimate; /* of it */
+    const char *binding;  /* what does not fit one step beyond: "hbm: activations", "host memory", a rule; or NULL */
+    double binding_bytes; /* of it there; 0 of a rule */
+    double binding_capacity_bytes; /* of the memory as a whole */
+    int n_searches;
+};
+struct limits {
+    struct limit items[N_LIMITS];
+    bool is_batch_assumed; /* limits_batch() */
+};
+
+/* Lengths are looked for up to 1 Gi tokens, clusters up to 2^17 GPUs (of any layout 2^14). */
+extern const int64_t limits_most_tokens;
+/* The batch where none is given: two sequences for every GPU and micro-batch. Every dp divides it, every schedule can
+ * run it, and no larger one takes more memory. */
+int64_t limits_batch(int64_t gpus, int64_t micro_batch);
+
+/* Of the layout of a request, as estimate reads it; seq or gpus may be missing, and the limits that need them are then
+ * not found, with a reason. A longest sequence is the longest multiple of `unit` that fits: 2 x sp x tp tokens (times 16
+ * under fp8) as often as make 1024 or more, or once where that does not fit. Fewest GPUs: the same degrees with as little
+ * dp as fits. A layout that breaks a rule at every value is an error. */
+bool limits_of_layout(const struct request *request, struct sp_arena *arena, struct limits *limits,
+                      struct sp_error *err) SP_MUST_CHECK;
+/* Of any layout of a space: a search at one value tells whether anything fits there; the layouts it finds are followed as
+ * far as they fit, and the search is asked again one step beyond, until it finds nothing. The unit of lengths is a
+ * multiple of 2 x gpus tokens, in which no layout breaks the rule of lengths. Clusters are 1 GPU to a node, 1 node
+ * to 8, then nodes in steps of a quarter of a power of two. */
+bool limits_of_any(const struct plan_question *question, struct sp_arena *arena, struct limits *limits,
+                   struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- what would fit (advice.c) ------------------------------------------------------------------------------------ */
+
+/* When nothing fits: each of these changes that helps, the smallest first, as a sentence with its numbers: an axis or a
+ * constraint of the question opened, one at a time; moments in bf16; a shorter sequence; more GPUs; a GPU with more
+ * memory, or more of the host's, for the nearest miss. One sentence says so when none helps. At most about 20 searches;
+ * lengths and clusters are told in steps of an eighth and a quarter. Nothing is added where something fits. */
+bool plan_advice(const struct plan_question *question, const struct plan *plan, struct sp_arena *arena,
+                 struct sp_texts *changes, struct sp_error *err) SP_MUST_CHECK;
+
 #endif

@@ -97,6 +97,11 @@ int space_shardings(const struct space *space); /* of zero x offload */
 int64_t space_pipelines(const struct space *space, enum framework_id framework,
                         int64_t pp); /* schedules, vpp, recompute */
 
+/* The questions of many layouts, as far as pricing needs them: what is read from files is shared by those of one framework
+ * on one cluster. NULL and *err when something cannot be read. (plan_questions.c) */
+const struct question *plan_questions(const struct plan_question *asked, const struct plan_layout *layouts, int n,
+                                      struct sp_arena *arena, struct sp_error *err);
+
 /* ---- what is best so far (ranking.c) ------------------------------------------------------------------------------ */
 
 /* Less is better: objective, time, memory, then the earlier layout. */

@@ -1,0 +1,82 @@
+/* How far an answer depends on the machine, as keys of an answer. */
+#include "report/report.h"
+
+static const char *const unit_suffixes[N_SENSITIVITIES] = {"bytes_per_s", "bytes_per_s", "bytes_per_s",
+                                                           "flop_per_s",  "s",           "bytes"};
+
+const char *report_kept_text(struct sp_arena *arena, const struct plan_layout *kept)
+{
+    const struct layout_spec *layout = &kept->layout;
+    const char *part = "";
+    if (layout->method == METHOD_USP) {
+        part = sp_format(arena, " (ulysses %lld)", (long long)layout->sp_ulysses);
+    } else if (layout->method == METHOD_DOUBLE_RING) {
+        part = sp_format(arena, " (inner %lld)", (long long)layout->sp_inner);
+    }
+    const char *ep = layout->ep > 1 ? sp_format(arena, " ep %lld", (long long)layout->ep) : "";
+    return sp_format(arena, "tp %lld sp %lld %s%s pp %lld dp %lld%s, %s", (long long)layout->tp, (long long)layout->sp,
+                     method_names[layout->method], part, (long long)layout->pp, (long long)layout->dp, ep,
+                     framework_names[layout->framework]);
+}
+
+static void put_winner(struct report_tree *tree, const struct sensitivity *sensitivity, const char *key, int winner)
+{
+    report_tree_string(tree, key, winner < 0 ? NULL : report_kept_text(tree->arena, &sensitivity->kept[winner]));
+}
+
+static void put_change(struct report_tree *tree, const struct sensitivity *sensitivity, const char *key,
+                       const struct sensitivity_change *change)
+{
+    report_tree_begin(tree, key, SP_JSON_OBJECT);
+    report_tree_number(tree, "step_time_change_frac", change->step_time_frac);
+    report_tree_bool(tree, "fits", change->fits);
+    if (sensitivity->winner >= 0) {
+        put_winner(tree, sensitivity, "winner", change->winner);
+    }
+    report_tree_end(tree);
+}
+
+/* Null: no other layout wins up to a factor of 16. */
+static void put_crossing(struct report_tree *tree, const struct sensitivity *sensitivity, const char *key,
+                         const struct sensitivity_crossing *crossing)
+{
+    if (!crossing->is_found) {
+        report_tree_null(tree, key);
+        return;
+    }
+    report_tree_begin(tree, key, SP_JSON_OBJECT);
+    report_tree_number(tree, "factor", crossing->factor);
+    report_tree_number(tree, "value", crossing->value);
+    put_winner(tree, sensitivity, "winner", crossing->winner);
+    report_tree_end(tree);
+}
+
+static void put_row(struct report_tree *tree, const struct sensitivity *sensitivity, enum sensitivity_figure figure)
+{
+    const struct sensitivity_row *row = &sensitivity->rows[figure];
+    report_tree_begin(tree, sensitivity_names[figure], SP_JSON_OBJECT);
+    report_tree_begin(tree, "paths", SP_JSON_ARRAY);
+    for (int i = 0; sensitivity_path(figure, i) != NULL; i++) {
+        report_tree_string(tree, NULL, sensitivity_path(figure, i));
+    }
+    report_tree_end(tree);
+    report_tree_number(tree, sp_format(tree->arena, "value_%s", unit_suffixes[figure]), row->value);
+    put_change(tree, sensitivity, "up", &row->up);
+    put_change(tree, sensitivity, "down", &row->down);
+    if (sensitivity->winner >= 0) {
+        put_crossing(tree, sensitivity, "above", &row->above);
+        put_crossing(tree, sensitivity, "below", &row->below);
+    }
+    report_tree_end(tree);
+}
+
+const struct sp_json *report_sensitivity_tree(struct sp_arena *arena, const struct sensitivity *sensitivity)
+{
+    struct report_tree tree;
+    report_tree_open(&tree, arena);
+    report_tree_number(&tree, "change_frac", sensitivity_change_frac);
+    for (int f = 0; f < N_SENSITIVITIES; f++) {
+        put_row(&tree, sensitivity, (enum sensitivity_figure)f);
+    }
+    return report_tree_close(&tree);
+}
