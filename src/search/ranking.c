@@ -1,6 +1,7 @@
 /* What is best so far: the Pareto front and the best families. The result does not depend on the order of arrival. */
 #include "search/search_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,7 @@ void front_add(struct front *front, const struct plan_layout *layout)
         }
         return;
     }
+    assert(at == 0 || front->items != NULL);
     int first = at; /* an equal time with a larger peak goes too */
     while (first > 0 && !(front->items[first - 1].pace_s < layout->pace_s)) {
         first--;
@@ -87,6 +89,7 @@ void front_add(struct front *front, const struct plan_layout *layout)
         last++;
     }
     front_reserve(front);
+    assert(front->items != NULL);
     memmove(&front->items[first + 1], &front->items[last], (size_t)(front->n - last) * sizeof(front->items[0]));
     front->items[first] = *layout;
     front->n += 1 - (last - first);

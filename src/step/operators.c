@@ -46,6 +46,33 @@ struct operator_row *operator_accumulate(struct operator_list *list, const struc
     return operator_add(list, row);
 }
 
+static bool is_equal(double a, double b)
+{
+    return !(a < b) && !(a > b);
+}
+
+static bool is_same_call(const struct gemm_call *a, const struct gemm_call *b)
+{
+    return a->pass == b->pass && a->precision == b->precision && is_equal(a->m, b->m) && is_equal(a->n, b->n) &&
+           is_equal(a->k, b->k) && is_equal(a->groups, b->groups) && is_equal(a->output_bytes, b->output_bytes);
+}
+
+/* Of the three sizes and the pass. */
+static uint64_t hash_call(const struct gemm_call *call)
+{
+    enum { HALF_WORD = 32 };
+    static const uint64_t golden = 0x9e3779b97f4a7c15U; /* 2^64 over the golden ratio: multiples spread evenly */
+    const double sizes[] = {call->m, call->n, call->k};
+    uint64_t hash = (uint64_t)call->pass;
+    for (size_t i = 0; i < SP_COUNT_OF(sizes); i++) {
+        uint64_t bits;
+        memcpy(&bits, &sizes[i], sizeof(bits));
+        hash = (hash ^ bits) * golden;
+        hash ^= hash >> HALF_WORD;
+    }
+    return hash;
+}
+
 /* Products repeat while layouts of one model are priced: the last times are kept. */
 static double product_time(const struct step_shape *shape, const struct gemm_call *call)
 {
@@ -53,14 +80,9 @@ static double product_time(const struct step_shape *shape, const struct gemm_cal
     if (memo == NULL) {
         return gemm_time(shape->gpu, call);
     }
-    uint64_t bits[3];
-    memcpy(bits, &call->m, sizeof(bits)); /* m, n, k */
-    uint64_t hash = (bits[0] * 31 + bits[1]) * 31 + bits[2] + (uint64_t)call->pass;
-    struct gemm_memo_entry *entry = &memo->entries[(hash ^ hash >> 41 ^ hash >> 52) % GEMM_MEMO_ENTRIES];
-    if (entry->gpu != shape->gpu || memcmp(&entry->call, call, sizeof(*call)) != 0) {
-        memcpy(&entry->call, call, sizeof(*call));
-        entry->gpu = shape->gpu;
-        entry->time_s = gemm_time(shape->gpu, call);
+    struct gemm_memo_entry *entry = &memo->entries[hash_call(call) % GEMM_MEMO_ENTRIES];
+    if (entry->gpu != shape->gpu || !is_same_call(&entry->call, call)) {
+        *entry = (struct gemm_memo_entry){shape->gpu, *call, gemm_time(shape->gpu, call)};
     }
     return entry->time_s;
 }

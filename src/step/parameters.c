@@ -122,10 +122,9 @@ static double layer_adapters(const struct step_shape *shape, int kind)
 void count_parameters(struct step_shape *shape)
 {
     for (int k = 0; k < shape->n_kinds; k++) {
-        struct parameters all = layer_parameters(shape, k);
-        bool is_lora = shape->question->run.lora_rank > 0;
-        shape->kinds[k].parameters = all;
-        shape->kinds[k].trained = is_lora ? (struct parameters){.dense = layer_adapters(shape, k)} : all;
+        struct parameters adapters = {.dense = layer_adapters(shape, k)};
+        shape->kinds[k].parameters = layer_parameters(shape, k);
+        shape->kinds[k].trained = shape->question->run.lora_rank > 0 ? adapters : shape->kinds[k].parameters;
     }
 }
 

@@ -2,6 +2,8 @@
  * eq. 73-79), composed of sums that many layouts share, and the rows of the worst point. */
 #include "step/step_internal.h"
 
+#include <assert.h>
+
 /* fmax() and fmin() of numbers, without the calls that NaN asks for. */
 static inline double larger(double a, double b)
 {
@@ -50,7 +52,7 @@ void sum_memory(const struct step_shape *shape, struct memory_sums *sums)
     }
     for (int e = 0; e < 2; e++) {
         struct stage_class stage = {.has_embedding = e == 1, .has_head = true};
-        struct point point = {.stage = &stage, .saved = sums->saved[0]};
+        struct point point = {.stage = &stage}; /* what a layer keeps is no part of it */
         sums->own_head[e] =
             larger(own_bytes(shape, &point, MOMENT_LOSS), own_bytes(shape, &point, MOMENT_HEAD_BACKWARD));
     }
@@ -305,6 +307,7 @@ static void consider_stage(const struct step_shape *shape, const struct memory_s
 
 static void account_worst(const struct step_shape *shape, const struct worst *worst, struct memory_account *account)
 {
+    assert(worst->point.stage != NULL); /* the first stage can always be worst */
     account_state(shape, worst->point.stage, worst->share, account);
     account_workspaces(shape, worst->point.stage->has_head, account);
     account_add(account, MEMORY_ACTIVATIONS, "saved activations", "micro-batches in flight x layers (eq. 72, 75)",

@@ -154,6 +154,7 @@ static void lend_stages(const struct step_pricer *pricer, enum fold fold, struct
 
 /* ---- sums that are kept ------------------------------------------------------------------------------------------- */
 
+enum { HALF_WORD = 32 };
 static uint64_t hash_words(const int64_t *words, size_t n)
 {
     static const uint64_t basis = 0xcbf29ce484222325U; /* 64-bit FNV-1a, by words */
@@ -161,7 +162,7 @@ static uint64_t hash_words(const int64_t *words, size_t n)
     uint64_t hash = basis;
     for (size_t i = 0; i < n; i++) {
         hash = (hash ^ (uint64_t)words[i]) * prime;
-        hash ^= hash >> 29;
+        hash ^= hash >> HALF_WORD; /* the product has moved what differs up */
     }
     return hash;
 }
