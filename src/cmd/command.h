@@ -165,12 +165,6 @@ const struct sp_json *price_row(const struct row_pricing *pricing, const struct 
 int price_links(const struct request *request, struct sp_arena *scratch, const struct priced *row,
                 struct report_link links[REPORT_MAX_LINKS]);
 
-/* ---- --vary (vary.c) -------------------------------------------------------------------------------------------- */
-
-/* Prices every combination; *fits is true when any of them fits. The rows are in the arena. */
-bool vary_request(struct command_context *context, const struct command_options *options, struct report_rows *rows,
-                  bool *fits, struct sp_error *err) SP_MUST_CHECK;
-
 /* ---- show (show_*.c) -------------------------------------------------------------------------------------------- */
 
 /* What was asked: "show hardware dgx-h100 --source". */

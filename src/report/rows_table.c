@@ -213,10 +213,8 @@ void report_rows(const struct report_style *style, struct sp_arena *arena, const
         report_rows_table(style, arena, rows);
         break;
     case REPORT_CSV:
-        report_rows_csv(style, arena, rows);
-        break;
     case REPORT_JSON:
-        report_rows_json(style, arena, rows);
+        report_rows_listed(style, arena, rows);
         break;
     }
 }

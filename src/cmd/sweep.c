@@ -1,0 +1,83 @@
+#include "cmd/sweep.h"
+
+#include "cmd/ranks.h"
+
+bool sweep_fill(struct sweep_run *run, int64_t point, const char **json, struct sp_error *err)
+{
+    struct command_options options;
+    return points_options(&run->points, run->scratch, point, &options, err) &&
+           run->sweep->row(run->sweep->user, &options, run->scratch, json, err);
+}
+
+/* One process: the points in their order. */
+static bool fill_alone(struct sweep_run *run, struct progress *progress, struct sp_error *err)
+{
+    bool is_good = true;
+    for (int64_t point = 0; point < run->points.n_points && is_good && !run->is_stopped; point++) {
+        if (run->rows.has[point]) {
+            continue;
+        }
+        const char *json = NULL;
+        struct sp_arena_mark mark = sp_arena_mark(run->scratch);
+        is_good = sweep_fill(run, point, &json, err) && sweep_rows_add(&run->rows, point, json, err);
+        sp_arena_rewind(run->scratch, mark);
+        progress_show(progress, run->rows.n_has);
+        run->is_stopped = interrupt_is_asked();
+    }
+    return is_good;
+}
+
+/* What is done stays, also when a row fails. */
+static bool fill_rows(struct sweep_run *run, struct sp_error *err)
+{
+    struct progress progress;
+    progress_open(&progress, run->sweep->context->has_progress, run->points.n_points, run->rows.n_has);
+    interrupt_watch();
+    bool is_good = ranks_size() > 1 ? sweep_hand_out(run, &progress, err) : fill_alone(run, &progress, err);
+    progress_close(&progress);
+    return is_good;
+}
+
+static bool print_rows(struct sweep_run *run, struct sp_error *err)
+{
+    bool fits = false;
+    if (!sweep_rows_print(&run->rows, &fits, err)) {
+        return false;
+    }
+    int64_t n_missing = run->points.n_points - run->rows.n_has;
+    run->sweep->context->status = fits ? 0 : 1;
+    if (n_missing > 0) {
+        run->sweep->context->status = SP_ERROR_IO;
+        (void)fflush(run->sweep->context->out);
+        (void)fprintf(stderr, "seqplan: interrupted: %lld of %lld rows, the rest is missing\n",
+                      (long long)run->rows.n_has, (long long)run->points.n_points);
+    }
+    return true;
+}
+
+static bool fill_and_print(struct sweep_run *run, struct sp_error *err)
+{
+    if (ranks_rank() > 0) {
+        return sweep_compute(run, err);
+    }
+    run->rows = (struct sweep_rows){.sweep = run->sweep, .points = &run->points};
+    if (!sweep_rows_open(&run->rows, err)) {
+        return false;
+    }
+    bool is_good = fill_rows(run, err) && print_rows(run, err);
+    sweep_rows_close(&run->rows);
+    return is_good;
+}
+
+bool sweep_run(const struct sweep *sweep, struct sp_error *err)
+{
+    struct sweep_run run = {.sweep = sweep};
+    if (!points_read(sweep->context->arena, sweep->options, &run.points, err)) {
+        return false;
+    }
+    run.scratch = sp_arena_open();
+    bool is_good = fill_and_print(&run, err);
+    sp_arena_close(run.scratch);
+    interrupt_unwatch();
+    return is_good;
+}
