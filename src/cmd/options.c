@@ -17,6 +17,12 @@ static const struct sp_option vary_options[] = {
      .offset = offsetof(struct command_options, explains),
      .group = the_answer,
      .help = "every figure with its formula, inputs and their sources"},
+    {.name = "db",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, db),
+     .argument = "FILE",
+     .group = the_answer,
+     .help = "keeps the rows of --vary in this store as they are done; the same command goes on where it was stopped"},
     {.name = NULL},
 };
 

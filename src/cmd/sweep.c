@@ -35,22 +35,36 @@ static bool fill_rows(struct sweep_run *run, struct sp_error *err)
     interrupt_watch();
     bool is_good = ranks_size() > 1 ? sweep_hand_out(run, &progress, err) : fill_alone(run, &progress, err);
     progress_close(&progress);
-    return is_good;
+    struct sp_error later = {.kind = SP_ERROR_NONE}; /* what failed first is what is said */
+    return sweep_rows_flush(&run->rows, is_good ? err : &later) && is_good;
 }
 
+static void say_interrupted(const struct sweep_run *run)
+{
+    const char *hint = run->rows.store == NULL ? "" : " (run the same command to go on)";
+    (void)fprintf(stderr, "seqplan: interrupted: %lld of %lld rows, the rest is missing%s\n",
+                  (long long)run->rows.n_has, (long long)run->points.n_points, hint);
+}
+
+/* The last line on a terminal says that rows are missing; under mpirun, which may not wait for it, the first. */
 static bool print_rows(struct sweep_run *run, struct sp_error *err)
 {
+    struct command_context *context = run->sweep->context;
+    bool is_partial = run->rows.n_has < run->points.n_points;
     bool fits = false;
+    if (is_partial && ranks_size() > 1) {
+        say_interrupted(run);
+    }
     if (!sweep_rows_print(&run->rows, &fits, err)) {
         return false;
     }
-    int64_t n_missing = run->points.n_points - run->rows.n_has;
-    run->sweep->context->status = fits ? 0 : 1;
-    if (n_missing > 0) {
-        run->sweep->context->status = SP_ERROR_IO;
-        (void)fflush(run->sweep->context->out);
-        (void)fprintf(stderr, "seqplan: interrupted: %lld of %lld rows, the rest is missing\n",
-                      (long long)run->rows.n_has, (long long)run->points.n_points);
+    context->status = fits ? 0 : 1;
+    if (is_partial) {
+        context->status = SP_ERROR_IO;
+        (void)fflush(context->out);
+    }
+    if (is_partial && ranks_size() == 1) {
+        say_interrupted(run);
     }
     return true;
 }

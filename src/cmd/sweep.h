@@ -6,6 +6,7 @@
 #define SEQPLAN_SWEEP_H
 
 #include "cmd/command.h"
+#include "store/store.h"
 
 /* The row of a point as JSON text of one object: an answer with "fits", or {layout, error: {rule, text}}. It depends on
  * the options alone: no time that passed, nothing of earlier rows. False: what is wrong is wrong with all rows. The text
@@ -54,21 +55,36 @@ bool points_options(const struct points *points, struct sp_arena *arena, int64_t
 
 /* ---- rows (sweep_rows.c) ---------------------------------------------------------------------------------------- */
 
-/* Up to so many rows are kept in memory, and are printed as a table. */
+/* So many rows are kept in memory, or printed as a table; more need a store, and another format. */
 enum { SWEEP_KEPT_ROWS = 20000 };
 
+struct sweep_store;
 struct sweep_rows {
     const struct sweep *sweep;
     const struct points *points;
-    bool *has;          /* by point */
-    const char **texts; /* by point */
+    bool *has; /* by point */
     int64_t n_has;
+    struct sweep_store *store; /* with --db; else NULL */
+    const char **texts;        /* by point, without --db */
 };
+/* With --db: with the rows that are stored already. */
 bool sweep_rows_open(struct sweep_rows *rows, struct sp_error *err) SP_MUST_CHECK;
 bool sweep_rows_add(struct sweep_rows *rows, int64_t point, const char *json, struct sp_error *err) SP_MUST_CHECK;
+/* What was added is stored when this is true. */
+bool sweep_rows_flush(struct sweep_rows *rows, struct sp_error *err) SP_MUST_CHECK;
 /* Prints the rows that are there; *fits is true when any of them does. */
 bool sweep_rows_print(struct sweep_rows *rows, bool *fits, struct sp_error *err) SP_MUST_CHECK;
 void sweep_rows_close(struct sweep_rows *rows);
+
+/* The same in the store (sweep_store.c). Sets rows->has. */
+bool sweep_store_open(struct sweep_rows *rows, struct sp_error *err) SP_MUST_CHECK;
+bool sweep_store_add(struct sweep_store *store, int64_t point, const char *json, struct sp_error *err) SP_MUST_CHECK;
+bool sweep_store_flush(struct sweep_store *store, struct sp_error *err) SP_MUST_CHECK;
+bool sweep_store_visit(struct sweep_store *store, store_visit visit, void *user, struct sp_error *err) SP_MUST_CHECK;
+void sweep_store_close(struct sweep_store *store);
+/* What makes it this sweep (sweep_key.c). Copies into the run's arena. */
+bool sweep_identify(const struct sweep *sweep, const struct points *points, struct store_sweep *identity,
+                    struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- progress (progress.c) -------------------------------------------------------------------------------------- */
 

@@ -70,6 +70,7 @@ struct hand_out {
     int n_working;      /* that have not stopped */
     int64_t next_point; /* every point before it is stored or handed out */
     int64_t n_left;     /* points to hand out */
+    bool is_stopping;
     bool has_failed;
     int64_t failed_point;
     struct sp_error *err;
@@ -80,14 +81,6 @@ static void tell_to_stop(struct hand_out *hand_out, int rank)
     if (!hand_out->workers[rank].is_told) {
         hand_out->workers[rank].is_told = true;
         ranks_send(rank, SAYS_STOP, "");
-    }
-}
-
-static void stop_all(struct hand_out *hand_out)
-{
-    hand_out->n_left = 0;
-    for (int rank = 1; rank < hand_out->n_ranks; rank++) {
-        tell_to_stop(hand_out, rank);
     }
 }
 
@@ -104,6 +97,20 @@ static void note_failure(struct hand_out *hand_out, int64_t point, const struct 
         if (hand_out->workers[rank].first_point > hand_out->failed_point) {
             tell_to_stop(hand_out, rank);
         }
+    }
+}
+
+/* mpirun kills a second after it asked, so what is done goes to the store before the others have answered. */
+static void stop_all(struct hand_out *hand_out)
+{
+    struct sp_error err = {.kind = SP_ERROR_NONE};
+    hand_out->is_stopping = true;
+    hand_out->n_left = 0;
+    if (!sweep_rows_flush(&hand_out->run->rows, &err)) {
+        note_failure(hand_out, BEFORE_ALL, &err);
+    }
+    for (int rank = 1; rank < hand_out->n_ranks; rank++) {
+        tell_to_stop(hand_out, rank);
     }
 }
 
@@ -185,7 +192,7 @@ static void work_with_all(struct hand_out *hand_out, struct progress *progress)
         sp_arena_rewind(scratch, mark);
         progress_show(progress, hand_out->run->rows.n_has);
         hand_out->run->is_stopped = hand_out->run->is_stopped || interrupt_is_asked();
-        if (hand_out->run->is_stopped) {
+        if (hand_out->run->is_stopped && !hand_out->is_stopping) {
             stop_all(hand_out);
         }
     }

@@ -1,31 +1,95 @@
 /* The rows of a sweep: where they are kept, and how they are printed in the order of their points. */
 #include "cmd/sweep.h"
 
+static bool is_table(const struct sweep_rows *rows)
+{
+    int format = rows->sweep->options->format;
+    return format == REPORT_TABLE || format == REPORT_MARKDOWN;
+}
+
+/* Before the first row is filled: hours later would be late. */
+static bool check_size(const struct sweep_rows *rows, struct sp_error *err)
+{
+    long long n_points = (long long)rows->points->n_points;
+    if (n_points <= SWEEP_KEPT_ROWS) {
+        return true;
+    }
+    if (is_table(rows)) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "--vary: a table has at most %d rows, found %lld: ask for --format csv or json",
+                       (int)SWEEP_KEPT_ROWS, n_points);
+    }
+    return rows->sweep->options->db != NULL ||
+           sp_fail(err, SP_ERROR_USAGE,
+                   "--vary: without a store at most %d rows, found %lld: give --db FILE, which keeps them, and from "
+                   "which an interrupted sweep goes on",
+                   (int)SWEEP_KEPT_ROWS, n_points);
+}
+
+static bool open_store(struct sweep_rows *rows, struct sp_error *err)
+{
+    if (!sweep_store_open(rows, err)) {
+        return false;
+    }
+    for (int64_t point = 0; point < rows->points->n_points; point++) {
+        rows->n_has += rows->has[point] ? 1 : 0;
+    }
+    if (rows->n_has > 0) {
+        (void)fprintf(stderr, "seqplan: %lld of %lld rows were there already\n", (long long)rows->n_has,
+                      (long long)rows->points->n_points);
+    }
+    return true;
+}
+
 bool sweep_rows_open(struct sweep_rows *rows, struct sp_error *err)
 {
-    (void)err;
     struct sp_arena *arena = rows->sweep->context->arena;
     size_t n_points = (size_t)rows->points->n_points;
+    if (!check_size(rows, err)) {
+        return false;
+    }
     rows->has = sp_arena_array(arena, n_points, sizeof(*rows->has));
+    if (rows->sweep->options->db != NULL) {
+        return open_store(rows, err);
+    }
     rows->texts = sp_arena_array(arena, n_points, sizeof(*rows->texts));
     return true;
 }
 
 bool sweep_rows_add(struct sweep_rows *rows, int64_t point, const char *json, struct sp_error *err)
 {
-    (void)err;
-    rows->texts[point] = sp_strdup(rows->sweep->context->arena, json);
     rows->has[point] = true;
     rows->n_has++;
+    if (rows->store != NULL) {
+        return sweep_store_add(rows->store, point, json, err);
+    }
+    rows->texts[point] = sp_strdup(rows->sweep->context->arena, json);
     return true;
+}
+
+bool sweep_rows_flush(struct sweep_rows *rows, struct sp_error *err)
+{
+    return rows->store == NULL || sweep_store_flush(rows->store, err);
 }
 
 void sweep_rows_close(struct sweep_rows *rows)
 {
-    (void)rows;
+    if (rows->store != NULL) {
+        sweep_store_close(rows->store);
+    }
 }
 
 /* ---- printing --------------------------------------------------------------------------------------------------- */
+
+/* The rows in the order of their points, wherever they are kept. */
+struct reading {
+    const struct sweep_rows *rows;
+    struct sp_arena *arena;
+    bool keeps; /* else what was read is gone after its visit */
+    bool fits;  /* any of them */
+    report_row_visit visit;
+    void *visitor;
+};
 
 static bool does_fit(const struct sp_json *answer)
 {
@@ -33,78 +97,84 @@ static bool does_fit(const struct sp_json *answer)
     return fits != NULL && fits->type == SP_JSON_BOOL && fits->boolean;
 }
 
-/* What a text says, with the values of its point. */
-static bool read_row(const struct sweep_rows *rows, struct sp_arena *arena, int64_t point, struct report_row *row,
-                     struct sp_error *err)
+static bool read_row(void *user, int64_t point, const char *json, struct sp_error *err)
 {
-    const char *name = sp_format(arena, "row %lld", (long long)point);
-    *row = (struct report_row){.values = points_values(rows->points, arena, point),
-                               .answer = sp_json_parse(arena, name, rows->texts[point], err)};
-    return row->answer != NULL;
-}
-
-/* A row after the other, for JSON and CSV. */
-struct printing {
-    const struct sweep_rows *rows;
-    struct sp_arena *scratch;
-    bool fits;
-};
-
-static bool each_row(void *user, report_row_visit visit, void *visitor, struct sp_error *err)
-{
-    struct printing *printing = user;
-    bool is_good = true;
-    for (int64_t point = 0; point < printing->rows->points->n_points && is_good; point++) {
-        if (!printing->rows->has[point]) {
-            continue;
-        }
-        struct sp_arena_mark mark = sp_arena_mark(printing->scratch);
-        struct report_row row;
-        is_good = read_row(printing->rows, printing->scratch, point, &row, err);
-        if (is_good) {
-            printing->fits = printing->fits || does_fit(row.answer);
-            is_good = visit(visitor, &row, printing->scratch, err);
-        }
-        sp_arena_rewind(printing->scratch, mark);
+    struct reading *reading = user;
+    if (!reading->rows->has[point]) { /* another process goes on with the same sweep */
+        return true;
+    }
+    struct sp_arena_mark mark = sp_arena_mark(reading->arena);
+    const char *name = sp_format(reading->arena, "row %lld", (long long)point);
+    const struct report_row row = {.values = points_values(reading->rows->points, reading->arena, point),
+                                   .answer = sp_json_parse(reading->arena, name, json, err)};
+    bool is_good = row.answer != NULL;
+    if (is_good) {
+        reading->fits = reading->fits || does_fit(row.answer);
+        is_good = reading->visit(reading->visitor, &row, reading->arena, err);
+    }
+    if (!reading->keeps) {
+        sp_arena_rewind(reading->arena, mark);
     }
     return is_good;
 }
 
-static bool print_stream(const struct sweep_rows *rows, const struct report_style *style, bool *fits,
-                         struct sp_error *err)
+static bool each_row(void *user, report_row_visit visit, void *visitor, struct sp_error *err)
 {
-    struct printing printing = {.rows = rows, .scratch = sp_arena_open()};
+    struct reading *reading = user;
+    const struct sweep_rows *rows = reading->rows;
+    reading->visit = visit;
+    reading->visitor = visitor;
+    if (rows->store != NULL) {
+        return sweep_store_visit(rows->store, read_row, reading, err);
+    }
+    bool is_good = true;
+    for (int64_t point = 0; point < rows->points->n_points && is_good; point++) {
+        is_good = read_row(reading, point, rows->texts[point], err);
+    }
+    return is_good;
+}
+
+static bool print_stream(struct reading *reading, const struct report_style *style, struct sp_error *err)
+{
+    const struct sweep_rows *rows = reading->rows;
     const struct report_row_source source = {.names = rows->points->names,
                                              .n_names = rows->points->n_varied,
                                              .n_missing = rows->points->n_points - rows->n_has,
                                              .each = each_row,
-                                             .user = &printing};
-    bool is_good = report_rows_stream(style, rows->sweep->context->arena, &source, err);
-    sp_arena_close(printing.scratch);
-    *fits = printing.fits;
-    return is_good;
+                                             .user = reading};
+    return report_rows_stream(style, rows->sweep->context->arena, &source, err);
+}
+
+struct collected {
+    struct report_row *rows;
+    int n_rows;
+};
+
+static bool collect_row(void *visitor, const struct report_row *row, struct sp_arena *scratch, struct sp_error *err)
+{
+    (void)scratch;
+    (void)err;
+    struct collected *collected = visitor;
+    collected->rows[collected->n_rows++] = *row;
+    return true;
 }
 
 /* A table knows its columns only when it knows all rows. */
-static bool print_table(const struct sweep_rows *rows, const struct report_style *style, bool *fits,
-                        struct sp_error *err)
+static bool print_table(struct reading *reading, const struct report_style *style, struct sp_error *err)
 {
-    struct sp_arena *arena = rows->sweep->context->arena;
-    struct report_row *read = sp_arena_array(arena, (size_t)rows->n_has + 1, sizeof(*read));
-    int n_read = 0;
-    for (int64_t point = 0; point < rows->points->n_points; point++) {
-        if (rows->has[point]) {
-            if (!read_row(rows, arena, point, &read[n_read], err)) {
-                return false;
-            }
-            *fits = *fits || does_fit(read[n_read].answer);
-            n_read++;
-        }
+    const struct sweep_rows *rows = reading->rows;
+    struct collected collected = {.rows =
+                                      sp_arena_array(reading->arena, (size_t)rows->n_has + 1, sizeof(*collected.rows))};
+    reading->keeps = true;
+    if (!each_row(reading, collect_row, &collected, err)) {
+        return false;
     }
-    const struct report_rows table = {
-        .names = rows->points->names, .n_names = rows->points->n_varied, .rows = read, .n_rows = n_read};
-    if (n_read > 0) {
-        report_rows(style, arena, &table);
+    const struct report_rows table = {.names = rows->points->names,
+                                      .n_names = rows->points->n_varied,
+                                      .rows = collected.rows,
+                                      .n_rows = collected.n_rows};
+    if (collected.n_rows > 0) {
+        report_rows(style, rows->sweep->context->arena, &table);
     }
     return true;
 }
@@ -112,7 +182,9 @@ static bool print_table(const struct sweep_rows *rows, const struct report_style
 bool sweep_rows_print(struct sweep_rows *rows, bool *fits, struct sp_error *err)
 {
     const struct report_style style = command_style(rows->sweep->context, rows->sweep->options);
-    bool is_readable = style.format == REPORT_TABLE || style.format == REPORT_MARKDOWN;
-    *fits = false;
-    return is_readable ? print_table(rows, &style, fits, err) : print_stream(rows, &style, fits, err);
+    struct reading reading = {.rows = rows, .arena = sp_arena_open()};
+    bool is_good = is_table(rows) ? print_table(&reading, &style, err) : print_stream(&reading, &style, err);
+    sp_arena_close(reading.arena);
+    *fits = reading.fits;
+    return is_good;
 }

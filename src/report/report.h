@@ -309,6 +309,10 @@ uint64_t report_fnv1a(const char *text);
  * overrides is not in it. NULL and *err when a file cannot be read any more. */
 const char *report_data_hash(struct sp_arena *arena, const struct question *question, struct sp_error *err);
 
+/* Goes on with the bytes of a file, and of all data files that any question could be answered from. */
+bool report_hash_file(uint64_t *hash, const char *path, struct sp_error *err) SP_MUST_CHECK;
+bool report_hash_all(struct sp_arena *arena, uint64_t *hash, struct sp_error *err) SP_MUST_CHECK;
+
 /* ---- grids (grid.c) --------------------------------------------------------------------------------------------- */
 
 struct report_column {
