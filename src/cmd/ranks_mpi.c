@@ -9,13 +9,17 @@
 /* Waiting inside MPI would keep a core busy, and would not see a signal. */
 static const struct timespec PAUSE = {.tv_nsec = 200000};
 
+/* A single process needs no MPI, whose start takes a tenth of a second. Rows may be filled by several threads; messages
+ * are of the first one. */
 bool ranks_open(struct sp_error *err)
 {
-    /* A single process needs no MPI, whose start takes a tenth of a second. */
-    if (ranks_launched() > 1 && MPI_Init(NULL, NULL) != MPI_SUCCESS) {
-        return sp_fail(err, SP_ERROR_IO, "MPI does not start, although mpirun started this process");
-    }
-    return true;
+    int provided = MPI_THREAD_FUNNELED;
+    bool is_started =
+        ranks_launched() <= 1 || MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS;
+    return (is_started && provided >= MPI_THREAD_FUNNELED) ||
+           sp_fail(err, SP_ERROR_IO,
+                   "expected MPI to start, as mpirun started this process, and to allow threads: is this the mpirun of "
+                   "the MPI that seqplan was built with?");
 }
 
 static bool is_open(void)

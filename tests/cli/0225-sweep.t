@@ -135,13 +135,18 @@ test_expect_success 'the same question in other words is the same sweep, another
 '
 
 test_expect_success 'files that rows are made from belong to a sweep with their bytes' '
-	cp "$top/models/llama-3.1-8b.json" mine.json && echo "{\"model\": \"./mine.json\", \"layout\": {\"sp\": 8}}" >layout &&
-	set -- estimate --hardware dgx-h100 --gpus 8 --global-batch 8 --db files.db --vary seq=64K,96K &&
+	cp "$top/models/llama-3.1-8b.json" mine.json &&
+	set -- estimate --hardware dgx-h100 --gpus 8 --global-batch 8 &&
+	expect_exit 0 seqplan "$@" --sp 8 --seq 64K --model ./mine.json --format json && mv out answer &&
+	set -- "$@" --db files.db --vary seq=64K,96K &&
+	expect_exit 0 seqplan "$@" --layout answer && test ! -s err &&
+	expect_exit 0 seqplan "$@" --layout answer && grep "2 of 2" err &&
 	expect_exit 0 seqplan "$@" --model mine.json --sp 8 && test ! -s err &&
 	expect_exit 0 seqplan "$@" --model mine.json --sp 8 && grep "2 of 2" err &&
 	expect_exit 0 seqplan "$@" --vary model=llama-3.1-8b,./mine.json --sp 8 && test ! -s err &&
 	expect_exit 0 seqplan "$@" --vary model=llama-3.1-8b,./mine.json --sp 8 && grep "4 of 4" err &&
 	echo >>mine.json &&
+	expect_exit 0 seqplan "$@" --layout answer && test ! -s err &&
 	expect_exit 0 seqplan "$@" --model mine.json --sp 8 && test ! -s err &&
 	expect_exit 0 seqplan "$@" --vary model=llama-3.1-8b,./mine.json --sp 8 && test ! -s err
 '
