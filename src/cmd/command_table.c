@@ -7,7 +7,7 @@ static const char *const estimate_examples[] = {
     "seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --sp 8 --seq 512K --zero 3",
     "seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 64 --seq 1M --tp 4 --sp 8 --pp 2",
     "seqplan estimate ... --vary seq=128K,256K,512K,1M --vary sp-method=zigzag,ulysses",
-    "seqplan estimate ... --vary seq=... --vary sp=... --db sweep.db    (mpirun -n 9 before it: over 8 ranks)",
+    "mpirun -n 9 seqplan estimate ... --vary seq=... --vary sp=... --db sweep.db",
     "seqplan estimate ... --set network.bandwidth=200Gb/s --explain",
     "seqplan estimate ... --format json >answer.json; seqplan estimate ... --layout answer.json",
     NULL,
