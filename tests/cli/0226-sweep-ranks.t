@@ -85,13 +85,15 @@ test_expect_success 'a program without MPI refuses to be several' '
 	expect_exit 2 env OMPI_COMM_WORLD_SIZE=5 ./alone && grep "mpirun started 5 ranks.*without MPI" err
 '
 
-if command -v mpirun >/dev/null && ranks 2 "$SEQPLAN" --version >version 2>/dev/null && test "$(wc -l <version)" = 1
+# A program that is built without it refuses.
+if command -v mpirun >/dev/null && ranks 2 "$SEQPLAN" --version >version 2>version.err
 then
 	test_set_prereq MPI
 fi
 
 # shellcheck disable=SC2086
 test_expect_success MPI 'any number of ranks gives the same bytes' '
+	TERM=xterm && export TERM && # colours would be in the way; mpirun gives ranks a terminal
 	for format in json table
 	do
 		expect_exit 0 seqplan estimate $base $points --format $format && mv out whole.$format || return 1
@@ -141,10 +143,12 @@ test_expect_success MPI 'a signal to any rank ends the sweep in good order' '
 	n=$(stored signal.db) && grep "interrupted: $n of $n_large rows" err && test "$(json_get out missing)" = $(($n_large - $n))
 '
 
-# The first point that fails is at another place in each run of ranks; what is said is not.
+# A rank that has many good rows before the first bad one, lama, is overtaken by those that begin with a limo; what is said
+# is what one process would have met first.
 # shellcheck disable=SC2086
 test_expect_success MPI 'an error that is of every row is said once, and the same' '
-	bad="--hardware dgx-h100 --gpus 8 --vary model=llama-3.1-8b,lama,limo --vary seq=$(seq -s, 4096 1024 65536)" &&
+	good=$(yes llama-3.1-8b | head -n 45 | tr "\n" ,) && later=$(yes limo | head -n 137 | paste -sd,) &&
+	bad="--hardware dgx-h100 --gpus 8 --seq 64K --vary model=${good}lama,$later" &&
 	expect_error 3 lama seqplan estimate $bad && mv err one.err &&
 	for n in 2 3 5
 	do
