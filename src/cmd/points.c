@@ -136,7 +136,7 @@ static void split_point(const struct points *points, int64_t point, int values[P
 
 const char **points_values(const struct points *points, struct sp_arena *arena, int64_t point)
 {
-    int values[POINTS_MAX_VARIED];
+    int values[POINTS_MAX_VARIED] = {0};
     split_point(points, point, values);
     const char **texts = sp_arena_array(arena, (size_t)points->n_varied, sizeof(*texts));
     for (int i = 0; i < points->n_varied; i++) {
@@ -148,7 +148,7 @@ const char **points_values(const struct points *points, struct sp_arena *arena, 
 bool points_options(const struct points *points, struct sp_arena *arena, int64_t point, struct command_options *options,
                     struct sp_error *err)
 {
-    int values[POINTS_MAX_VARIED];
+    int values[POINTS_MAX_VARIED] = {0};
     split_point(points, point, values);
     *options = *points->base;
     options->vary.arena = arena;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BAR_WIDTH = 20, LINE_WIDTH = 79 };
+enum { BAR_WIDTH = 20, LINE_WIDTH = 78, LINE_ROOM = 160 };
 
 /* A short sweep shows nothing; a long one is drawn a few times a second. */
 static const double FIRST_S = 0.5;
@@ -50,10 +50,10 @@ static void draw(const struct progress *progress, int64_t n_done, double elapsed
     if (rows_per_s > 0.0) {
         time_text((double)(progress->n_total - n_done) / rows_per_s, left, sizeof(left));
     }
-    char line[LINE_WIDTH + 1];
+    char line[LINE_ROOM];
     (void)snprintf(line, sizeof(line), "[%s] %lld of %lld rows, %.3g/s%s%s", bar, (long long)n_done,
                    (long long)progress->n_total, rows_per_s, left[0] == '\0' ? "" : ", left: ", left);
-    (void)fprintf(stderr, "\r%-*s", (int)LINE_WIDTH - 1, line);
+    (void)fprintf(stderr, "\r%-*.*s", (int)LINE_WIDTH, (int)LINE_WIDTH, line);
 }
 
 void progress_show(struct progress *progress, int64_t n_done)
@@ -72,7 +72,7 @@ void progress_show(struct progress *progress, int64_t n_done)
 void progress_close(struct progress *progress)
 {
     if (progress->drawn_s > progress->begun_s) {
-        (void)fprintf(stderr, "\r%*s\r", (int)LINE_WIDTH - 1, "");
+        (void)fprintf(stderr, "\r%*s\r", (int)LINE_WIDTH, "");
     }
     progress->is_shown = false;
 }

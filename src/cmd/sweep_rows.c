@@ -87,6 +87,11 @@ struct reading {
     struct sp_arena *arena;
     bool keeps; /* else what was read is gone after its visit */
     bool fits;  /* any of them */
+};
+
+/* Each of them is shown to the visitor. */
+struct row_visit {
+    struct reading *reading;
     report_row_visit visit;
     void *visitor;
 };
@@ -99,7 +104,8 @@ static bool does_fit(const struct sp_json *answer)
 
 static bool read_row(void *user, int64_t point, const char *json, struct sp_error *err)
 {
-    struct reading *reading = user;
+    const struct row_visit *visit = user;
+    struct reading *reading = visit->reading;
     if (!reading->rows->has[point]) { /* another process goes on with the same sweep */
         return true;
     }
@@ -110,7 +116,7 @@ static bool read_row(void *user, int64_t point, const char *json, struct sp_erro
     bool is_good = row.answer != NULL;
     if (is_good) {
         reading->fits = reading->fits || does_fit(row.answer);
-        is_good = reading->visit(reading->visitor, &row, reading->arena, err);
+        is_good = visit->visit(visit->visitor, &row, reading->arena, err);
     }
     if (!reading->keeps) {
         sp_arena_rewind(reading->arena, mark);
@@ -122,14 +128,13 @@ static bool each_row(void *user, report_row_visit visit, void *visitor, struct s
 {
     struct reading *reading = user;
     const struct sweep_rows *rows = reading->rows;
-    reading->visit = visit;
-    reading->visitor = visitor;
+    struct row_visit row_visit = {.reading = reading, .visit = visit, .visitor = visitor};
     if (rows->store != NULL) {
-        return sweep_store_visit(rows->store, read_row, reading, err);
+        return sweep_store_visit(rows->store, read_row, &row_visit, err);
     }
     bool is_good = true;
     for (int64_t point = 0; point < rows->points->n_points && is_good; point++) {
-        is_good = read_row(reading, point, rows->texts[point], err);
+        is_good = read_row(&row_visit, point, rows->texts[point], err);
     }
     return is_good;
 }
