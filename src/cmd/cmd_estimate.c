@@ -24,6 +24,9 @@ static bool estimate_one(struct command_context *context, const struct command_o
 static bool estimate_row(void *user, struct command_options *options, struct sp_arena *scratch, const char **json,
                          struct sp_error *err)
 {
+    if (!request_is_complete(scratch, &options->request, err)) {
+        return false;
+    }
     const struct command_context *context = user;
     const struct report_style style = command_style(context, options);
     const struct row_pricing pricing = {&style, scratch, scratch};

@@ -105,6 +105,42 @@ const struct sp_option *command_option_table(struct sp_arena *arena, const struc
     return table; /* the arena zero-fills: the last row has no name */
 }
 
+const struct sp_option *command_question_table(struct sp_arena *arena, const struct command *command)
+{
+    const struct command asking = {.groups = OPTIONS_QUESTION, .extras = command->extras};
+    return command_option_table(arena, &asking);
+}
+
+const struct sp_option *command_option_find(const struct sp_option *table, const char *name)
+{
+    for (const struct sp_option *option = table; option->name != NULL; option++) {
+        if (strcmp(option->name, name) == 0 || (option->alias != NULL && strcmp(option->alias, name) == 0)) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+const char *command_option_nearest(struct sp_arena *arena, const struct sp_option *table, const char *name)
+{
+    size_t n_options = count_options(table);
+    const char **names = sp_arena_array(arena, n_options, sizeof(*names));
+    for (size_t i = 0; i < n_options; i++) {
+        names[i] = table[i].name;
+    }
+    return sp_nearest(name, names, n_options);
+}
+
+bool command_option_set(const struct sp_option *table, struct command_options *options, const char *name,
+                        const char *value, struct sp_error *err)
+{
+    char *argv[] = {NULL, NULL, NULL, NULL};
+    char program[] = "seqplan";
+    argv[0] = program;
+    argv[1] = sp_format(options->vary.arena, "--%s=%s", name, value);
+    return sp_options_parse(table, 2, argv, options, NULL, err) && question_options_finish(options, err);
+}
+
 bool command_options_parse(struct command_context *context, int argc, char **argv, struct command_options *options,
                            struct sp_texts *positional, struct sp_error *err)
 {

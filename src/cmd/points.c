@@ -21,14 +21,14 @@ static bool split_values(struct sp_arena *arena, const char *text, struct varied
 }
 
 /* An option is meant by a name without dots. */
-static bool check_name(struct sp_arena *arena, struct varied *varied, struct sp_error *err)
+static bool check_name(const struct points *points, struct sp_arena *arena, struct varied *varied, struct sp_error *err)
 {
-    const struct sp_option *option = question_option_find(varied->name);
+    const struct sp_option *option = command_option_find(points->table, varied->name);
     varied->is_option = option != NULL && option->type != SP_OPTION_LIST;
     if (varied->is_option || strchr(varied->name, '.') != NULL) {
         return true;
     }
-    const char *nearest = question_option_nearest(arena, varied->name);
+    const char *nearest = command_option_nearest(arena, points->table, varied->name);
     if (nearest != NULL) {
         return sp_fail(err, SP_ERROR_USAGE, "--vary %s: unknown option; did you mean \"%s\"?", varied->name, nearest);
     }
@@ -38,13 +38,14 @@ static bool check_name(struct sp_arena *arena, struct varied *varied, struct sp_
                    varied->name);
 }
 
-static bool set_one(const struct varied *varied, int value, struct command_options *options, struct sp_error *err)
+static bool set_one(const struct points *points, const struct varied *varied, int value,
+                    struct command_options *options, struct sp_error *err)
 {
     if (varied->is_option) {
-        return question_option_set(options, varied->name, varied->values[value], err);
+        return command_option_set(points->table, options, varied->name, varied->values[value], err);
     }
     const char *setting = sp_format(options->vary.arena, "%s=%s", varied->name, varied->values[value]);
-    return question_option_set(options, "set", setting, err);
+    return command_option_set(points->table, options, "set", setting, err);
 }
 
 /* A value that no option would take fails now, not after hours. */
@@ -52,23 +53,11 @@ static bool check_values(const struct points *points, const struct varied *varie
 {
     for (int i = 0; i < varied->n_values; i++) {
         struct command_options options = *points->base;
-        if (!set_one(varied, i, &options, err)) {
+        if (!set_one(points, varied, i, &options, err)) {
             return false;
         }
     }
     return true;
-}
-
-/* What varies need not be given beside it. */
-static bool is_complete(const struct points *points, struct sp_arena *arena, struct sp_error *err)
-{
-    struct command_options options = *points->base;
-    for (int i = 0; i < points->n_varied; i++) {
-        if (!set_one(&points->varied[i], 0, &options, err)) {
-            return false;
-        }
-    }
-    return request_is_complete(arena, &options.request, err);
 }
 
 static bool add_varied(struct points *points, struct sp_arena *arena, const char *text, struct sp_error *err)
@@ -87,7 +76,7 @@ static bool add_varied(struct points *points, struct sp_arena *arena, const char
     if (points->n_varied == POINTS_MAX_VARIED) {
         return sp_fail(err, SP_ERROR_USAGE, "--vary: more than %d of them", (int)POINTS_MAX_VARIED);
     }
-    if (!check_name(arena, &varied, err) || !split_values(arena, equals + 1, &varied, err) ||
+    if (!check_name(points, arena, &varied, err) || !split_values(arena, equals + 1, &varied, err) ||
         !check_values(points, &varied, err)) {
         return false;
     }
@@ -110,10 +99,11 @@ static bool count_points(struct points *points, struct sp_error *err)
     return true;
 }
 
-bool points_read(struct sp_arena *arena, const struct command_options *options, struct points *points,
-                 struct sp_error *err)
+bool points_read(const struct sweep *sweep, struct points *points, struct sp_error *err)
 {
-    *points = (struct points){.base = options};
+    struct sp_arena *arena = sweep->context->arena;
+    const struct command_options *options = sweep->options;
+    *points = (struct points){.base = options, .table = command_question_table(arena, command_find(sweep->command))};
     if (options->request.layout_file != NULL && strcmp(options->request.layout_file, "-") == 0) {
         return sp_fail(err, SP_ERROR_USAGE, "--vary reads the layout again for every row: give --layout a file, not -");
     }
@@ -122,7 +112,7 @@ bool points_read(struct sp_arena *arena, const struct command_options *options, 
             return false;
         }
     }
-    return count_points(points, err) && is_complete(points, arena, err);
+    return count_points(points, err);
 }
 
 /* Which value of each of what varies. */
@@ -154,7 +144,7 @@ bool points_options(const struct points *points, struct sp_arena *arena, int64_t
     options->vary.arena = arena;
     options->request.set.arena = arena;
     for (int i = points->n_varied - 1; i >= 0; i--) {
-        if (!set_one(&points->varied[i], values[i], options, err)) {
+        if (!set_one(points, &points->varied[i], values[i], options, err)) {
             return false;
         }
     }

@@ -86,7 +86,7 @@ static bool fill_and_print(struct sweep_run *run, struct sp_error *err)
 bool sweep_run(const struct sweep *sweep, struct sp_error *err)
 {
     struct sweep_run run = {.sweep = sweep};
-    if (!points_read(sweep->context->arena, sweep->options, &run.points, err)) {
+    if (!points_read(sweep, &run.points, err)) {
         return false;
     }
     run.scratch = sp_arena_open();

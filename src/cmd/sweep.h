@@ -39,14 +39,14 @@ struct varied {
 /* Every combination of what varies; the last --vary varies fastest. */
 struct points {
     const struct command_options *base;
+    const struct sp_option *table; /* what may vary */
     struct varied varied[POINTS_MAX_VARIED];
     const char *names[POINTS_MAX_VARIED];
     int n_varied;
     int64_t n_points;
 };
-/* Reads --vary. What no point could take fails now, not after hours. Borrows the options. */
-bool points_read(struct sp_arena *arena, const struct command_options *options, struct points *points,
-                 struct sp_error *err) SP_MUST_CHECK;
+/* Reads --vary. A value that no option would take fails now, not after hours. Borrows the options. */
+bool points_read(const struct sweep *sweep, struct points *points, struct sp_error *err) SP_MUST_CHECK;
 /* "64K", "8": one value for each of what varies. The array is in the arena, its texts are borrowed. */
 const char **points_values(const struct points *points, struct sp_arena *arena, int64_t point);
 /* The options as if the point's values had been typed last. */

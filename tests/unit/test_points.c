@@ -6,7 +6,9 @@
 
 struct sample {
     struct sp_arena *arena;
+    struct command_context context;
     struct command_options options;
+    struct sweep sweep;
     struct points points;
     struct sp_error err;
 };
@@ -24,7 +26,9 @@ static bool read_points(struct sample *sample, const char *const *vary, size_t n
     for (size_t i = 0; i < n_vary; i++) {
         sp_texts_add(&sample->options.vary, "%s", vary[i]);
     }
-    return points_read(sample->arena, &sample->options, &sample->points, &sample->err);
+    sample->context.arena = sample->arena;
+    sample->sweep = (struct sweep){.context = &sample->context, .command = "estimate", .options = &sample->options};
+    return points_read(&sample->sweep, &sample->points, &sample->err);
 }
 
 static void the_last_one_varies_fastest(void **state)

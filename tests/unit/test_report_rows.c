@@ -146,6 +146,30 @@ static void what_differs_without_being_varied_is_a_column(void **state)
     sp_arena_close(arena);
 }
 
+/* As a search adds it to its best layout. */
+static void how_many_layouts_were_evaluated_is_a_column_where_rows_say_it(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    const struct report_rows rows = sample(arena);
+    struct report_row *searched = sp_arena_array(arena, 3, sizeof(*searched));
+    for (int i = 0; i < 3; i++) {
+        struct report_tree tree;
+        report_tree_open(&tree, arena);
+        for (const struct sp_json *member = rows.rows[i].answer->first; member != NULL; member = member->next) {
+            report_tree_value(&tree, member->key, member);
+        }
+        report_tree_number(&tree, "evaluated", 61234567);
+        searched[i] = (struct report_row){rows.rows[i].values, report_tree_close(&tree)};
+    }
+    const struct report_rows table = {.names = rows.names, .n_names = 1, .rows = searched, .n_rows = 3};
+    char *text = printed(REPORT_TABLE, arena, &table);
+    assert_non_null(strstr(text, "fits  bound  evaluated\n"));
+    assert_non_null(strstr(text, "yes   gemm    61234567\n"));
+    free(text);
+    sp_arena_close(arena);
+}
+
 static void a_table_of_refusals_says_so(void **state)
 {
     (void)state;
@@ -268,6 +292,7 @@ int main(void)
         cmocka_unit_test(csv_has_a_line_per_row),
         cmocka_unit_test(what_differs_without_being_varied_is_a_column),
         cmocka_unit_test(a_table_of_refusals_says_so),
+        cmocka_unit_test(how_many_layouts_were_evaluated_is_a_column_where_rows_say_it),
         cmocka_unit_test(rows_one_at_a_time_print_as_all_at_once),
         cmocka_unit_test(json_says_what_is_missing),
         cmocka_unit_test(a_source_that_fails_is_a_failure),
