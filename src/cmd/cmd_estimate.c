@@ -60,8 +60,8 @@ bool cmd_estimate(struct command_context *context, int argc, char **argv, struct
     if (options.wants_help) {
         return true;
     }
-    if (options.db != NULL && options.vary.count == 0) {
-        return sp_fail(err, SP_ERROR_USAGE, "--db keeps the rows of --vary: give --vary NAME=V1,V2, or leave out --db");
+    if (!sweep_options_check(&options, err)) {
+        return false;
     }
     return options.vary.count > 0 ? estimate_rows(context, &options, err) : estimate_one(context, &options, err);
 }

@@ -47,7 +47,13 @@ bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_
 
 /* ---- options (options.c) ---------------------------------------------------------------------------------------- */
 
-enum option_group { OPTIONS_QUESTION = 1U, OPTIONS_VARY = 2U, OPTIONS_OUTPUT = 4U, OPTIONS_STORE = 8U };
+enum option_group {
+    OPTIONS_QUESTION = 1U,
+    OPTIONS_VARY = 2U,
+    OPTIONS_OUTPUT = 4U,
+    OPTIONS_STORE = 8U,
+    OPTIONS_EXPLAIN = 16U
+};
 
 /* What plan takes beside a question, as typed: lists of values, one objective, constraints. */
 struct plan_typed {

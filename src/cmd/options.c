@@ -12,17 +12,21 @@ static const struct sp_option vary_options[] = {
      .argument = "NAME=V1,V2,...",
      .group = the_answer,
      .help = "repeats the question for each value of an option or a --set path; given twice: the product"},
-    {.name = "explain",
-     .type = SP_OPTION_FLAG,
-     .offset = offsetof(struct command_options, explains),
-     .group = the_answer,
-     .help = "every figure with its formula, inputs and their sources"},
     {.name = "db",
      .type = SP_OPTION_TEXT,
      .offset = offsetof(struct command_options, db),
      .argument = "FILE",
      .group = the_answer,
      .help = "keeps the rows of --vary in this store as they are done; the same command goes on where it was stopped"},
+    {.name = NULL},
+};
+
+static const struct sp_option explain_options[] = {
+    {.name = "explain",
+     .type = SP_OPTION_FLAG,
+     .offset = offsetof(struct command_options, explains),
+     .group = the_answer,
+     .help = "every figure with its formula, inputs and their sources"},
     {.name = NULL},
 };
 
@@ -83,6 +87,7 @@ const struct sp_option *command_option_table(struct sp_arena *arena, const struc
 {
     const struct sp_option *const parts[] = {
         (command->groups & OPTIONS_QUESTION) != 0 ? question_options : NULL,
+        (command->groups & OPTIONS_EXPLAIN) != 0 ? explain_options : NULL,
         (command->groups & OPTIONS_VARY) != 0 ? vary_options : NULL,
         command->extras,
         (command->groups & OPTIONS_STORE) != 0 ? store_options : NULL,

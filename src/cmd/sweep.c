@@ -2,6 +2,12 @@
 
 #include "cmd/ranks.h"
 
+bool sweep_options_check(const struct command_options *options, struct sp_error *err)
+{
+    return options->db == NULL || options->vary.count > 0 ||
+           sp_fail(err, SP_ERROR_USAGE, "--db keeps the rows of --vary: give --vary NAME=V1,V2, or leave out --db");
+}
+
 bool sweep_fill(struct sweep_run *run, int64_t point, const char **json, struct sp_error *err)
 {
     struct command_options options;

@@ -20,6 +20,8 @@ struct sweep {
     sweep_row_function row;
     void *user;
 };
+/* --db without --vary would keep nothing: refused. */
+bool sweep_options_check(const struct command_options *options, struct sp_error *err) SP_MUST_CHECK;
 /* Fills the rows, prints them in the style of the options, and sets the exit code: 0 when a row fits, 1 when none does,
  * SP_ERROR_IO when a signal ended it early and rows are missing. A rank other than 0 fills rows for rank 0 and prints
  * nothing. */

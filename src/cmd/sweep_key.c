@@ -6,8 +6,8 @@
 /* Files that name files: a layout its model, a machine its GPU. */
 enum { MAX_FILE_DEPTH = 4 };
 
-/* They change how rows are shown, or what is said beside them, but no row. */
-static const char *const immaterial[] = {"format", "no-color", "help", "db", "vary", NULL};
+/* They change how rows are shown, what is said beside them, or how they are found, but no row. */
+static const char *const immaterial[] = {"format", "no-color", "help", "db", "vary", "threads", NULL};
 
 static void add_text(uint64_t *hash, const char *text)
 {

@@ -157,6 +157,13 @@ test_expect_success MPI 'an error that is of every row is said once, and the sam
 	done
 '
 
+test_expect_success MPI 'plan is spread as well' '
+	set -- plan --model llama-3.1-8b --hardware dgx-h100 --gpus 24 --framework megatron --recompute full --vary \
+		seq=48K,96K,192K --vary zero=1,3 --threads 1 --format json &&
+	expect_exit 0 seqplan "$@" && mv out plans.json &&
+	expect_exit 0 ranks 3 "$SEQPLAN" "$@" && cmp out plans.json
+'
+
 # shellcheck disable=SC2086
 test_expect_success MPI 'other commands, and refusals, are of one rank' '
 	expect_exit 0 seqplan estimate $base --sp 8 --seq 64K && mv out one &&
