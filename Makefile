@@ -23,17 +23,21 @@ CLANG ?= clang
 # ---- what is built -------------------------------------------------------------------------------------------------
 
 LAYERS := base store spec cost method step sim search fit report cmd
-SRC := $(sort $(wildcard $(LAYERS:%=src/%/*.c)))
+# Open MPI, for sweeps over ranks, where it is found; `make MPI=` builds without.
+MPI := $(shell pkg-config --exists ompi-c 2>/dev/null && echo ompi-c)
+RANKS_SRC := src/cmd/ranks_$(if $(MPI),mpi,one).c
+LINT_SRC := $(sort $(filter-out $(if $(MPI),,src/cmd/ranks_mpi.c),$(wildcard $(LAYERS:%=src/%/*.c))))
+SRC := $(filter-out src/cmd/ranks_mpi.c src/cmd/ranks_one.c,$(LINT_SRC)) $(RANKS_SRC)
 HEADERS := $(sort $(wildcard $(LAYERS:%=src/%/*.h)))
 LIB_SRC := $(filter-out src/cmd/main.c,$(SRC))
 TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/property/*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 SCRIPT_TESTS := $(sort $(wildcard tests/*/*.t))
-ALL_C := $(SRC) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h))
+ALL_C := $(wildcard $(LAYERS:%=src/%/*.c)) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h))
 
 # Libraries, by their pkg-config names. Extend here; GSL and SQLite come with the layer that uses them.
-PKGS := libcjson $(if $(wildcard src/store/*.c),sqlite3) $(if $(wildcard src/fit/*.c),gsl)
+PKGS := libcjson $(if $(wildcard src/store/*.c),sqlite3) $(if $(wildcard src/fit/*.c),gsl) $(MPI)
 LDLIBS = $(PKG_LIBS) $(OPENMP) -lm
 
 # Threads of the search.
@@ -67,7 +71,8 @@ ENV_asan := ASAN_OPTIONS=exitcode=99:detect_stack_use_after_return=1:allocator_m
 	UBSAN_OPTIONS=exitcode=99:print_stacktrace=1
 
 # Asked for once, at first use: on a fresh machine pkg-config is there only after tools/setup has run.
-PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $$(PKGS)))$(PKG_CFLAGS)
+# System headers: our warnings are not about the macros of others.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(patsubst -I%,-isystem %,$$(shell pkg-config --cflags $$(PKGS))))$(PKG_CFLAGS)
 PKG_LIBS = $(eval PKG_LIBS := $$(shell pkg-config --libs $$(PKGS)))$(PKG_LIBS)
 VERSION_TEXT = $(shell cat VERSION)$(if $(wildcard .git),$(shell git describe --always --dirty --exclude='*' 2>/dev/null | sed 's/^/+/'))
 
@@ -218,7 +223,7 @@ fuzz-long: $(FUZZ_RUNS) | $(SETUP) ## the same for an hour each
 
 LINTS := lint-layers lint-headers lint-tidy lint-cppcheck lint-shell lint-man format-check
 .PHONY: $(LINTS)
-lint: $(LINTS) $(SRC:%.c=build/analyze/%.o) ## layers, headers, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, format
+lint: $(LINTS) $(LINT_SRC:%.c=build/analyze/%.o) ## layers, headers, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, format
 
 $(LINTS): | $(SETUP)
 
@@ -237,7 +242,7 @@ build/tidy/%.ok: %.c build/analyze/%.o .clang-tidy
 	$(Q)clang-tidy --quiet $(if $(filter src/cost/% src/step/%,$<),--checks=readability-magic-numbers) $< -- \
 		$(BASE_FLAGS) -DSEQPLAN_VERSION='"lint"' >$@.log 2>&1 || { cat $@.log; exit 1; }
 	@touch $@
-lint-tidy: $(SRC:%.c=build/tidy/%.ok)
+lint-tidy: $(LINT_SRC:%.c=build/tidy/%.ok)
 
 CPPCHECK := cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr --suppress=missingIncludeSystem -Isrc -Itests
 lint-cppcheck:

@@ -288,6 +288,10 @@ struct sp_option {
  * value. The table ends with a row whose name is NULL. Borrows argv. */
 bool sp_options_parse(const struct sp_option *options, int argc, char **argv, void *object, struct sp_texts *positional,
                       struct sp_error *err) SP_MUST_CHECK;
+/* "--name value", a line for each option that is given, in the order of the table; those named in `except`
+ * (NULL-terminated) are left out. However it was typed, what means the same has the same text. Copies into arena. */
+char *sp_options_text(const struct sp_option *options, const void *object, const char *const *except,
+                      struct sp_arena *arena);
 /* The options as aligned help lines, grouped, at most 100 columns. */
 void sp_options_help(const struct sp_option *options, FILE *file);
 

@@ -321,6 +321,57 @@ bool sp_options_parse(const struct sp_option *options, int argc, char **argv, vo
     return is_good;
 }
 
+/* ---- what is given ---------------------------------------------------------------------------------------------- */
+
+static void add_given(const struct sp_option *option, const char *object, struct sp_texts *texts)
+{
+    const void *at = object + option->offset;
+    switch (option->type) {
+    case SP_OPTION_FLAG:
+        if (*(const bool *)at) {
+            sp_texts_add(texts, "--%s", option->name);
+        }
+        break;
+    case SP_OPTION_TEXT:
+        if (*(const char *const *)at != NULL) {
+            sp_texts_add(texts, "--%s %s", option->name, *(const char *const *)at);
+        }
+        break;
+    case SP_OPTION_COUNT:
+    case SP_OPTION_TOKENS: {
+        const struct sp_option_count *count = at;
+        if (count->is_given) {
+            sp_texts_add(texts, "--%s %lld", option->name, (long long)count->value);
+        }
+        break;
+    }
+    case SP_OPTION_CHOICE:
+        if (*(const int *)at >= 0) {
+            sp_texts_add(texts, "--%s %s", option->name, option->names[*(const int *)at]);
+        }
+        break;
+    case SP_OPTION_LIST: {
+        const struct sp_texts *list = at;
+        for (size_t i = 0; i < list->count; i++) {
+            sp_texts_add(texts, "--%s %zu %s", option->name, i, list->items[i]); /* numbered: texts keep no doubles */
+        }
+        break;
+    }
+    }
+}
+
+char *sp_options_text(const struct sp_option *options, const void *object, const char *const *except,
+                      struct sp_arena *arena)
+{
+    struct sp_texts texts = {.arena = arena};
+    for (const struct sp_option *option = options; option->name != NULL; option++) {
+        if (sp_index_of(option->name, except) < 0) {
+            add_given(option, object, &texts);
+        }
+    }
+    return sp_join(arena, texts.items, texts.count, "\n");
+}
+
 /* ---- help -------------------------------------------------------------------------------------------------------- */
 
 /* "  -m, --model NAME|PATH" */

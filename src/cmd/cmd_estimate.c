@@ -1,4 +1,4 @@
-#include "cmd/command.h"
+#include "cmd/sweep.h"
 
 static bool estimate_one(struct command_context *context, const struct command_options *options, struct sp_error *err)
 {
@@ -20,10 +20,25 @@ static bool estimate_one(struct command_context *context, const struct command_o
     return true;
 }
 
+/* A row of --vary. */
+static bool estimate_row(void *user, struct command_options *options, struct sp_arena *scratch, const char **json,
+                         struct sp_error *err)
+{
+    if (!request_is_complete(scratch, &options->request, err)) {
+        return false;
+    }
+    const struct command_context *context = user;
+    const struct report_style style = command_style(context, options);
+    const struct row_pricing pricing = {&style, scratch, scratch};
+    struct priced *priced = sp_arena_alloc(scratch, sizeof(*priced));
+    const struct sp_json *answer = price_row(&pricing, &options->request, priced, err);
+    *json = answer == NULL ? NULL : report_tree_text(scratch, answer);
+    return *json != NULL;
+}
+
 static bool estimate_rows(struct command_context *context, const struct command_options *options, struct sp_error *err)
 {
-    const struct report_style style = command_style(context, options);
-    bool is_readable = style.format == REPORT_TABLE || style.format == REPORT_MARKDOWN;
+    bool is_readable = options->format == REPORT_TABLE || options->format == REPORT_MARKDOWN;
     if (options->explains && is_readable) {
         return sp_fail(err, SP_ERROR_USAGE,
                        "--explain explains one layout: leave out --vary, or ask for --format json");
@@ -31,14 +46,9 @@ static bool estimate_rows(struct command_context *context, const struct command_
     if (options->wants_sensitivity) {
         return sp_fail(err, SP_ERROR_USAGE, "--sensitivity is of one layout: leave out --vary, or --sensitivity");
     }
-    struct report_rows rows;
-    bool fits = false;
-    if (!vary_request(context, options, &rows, &fits, err)) {
-        return false;
-    }
-    report_rows(&style, context->arena, &rows);
-    context->status = fits ? 0 : 1;
-    return true;
+    const struct sweep sweep = {
+        .context = context, .command = "estimate", .options = options, .row = estimate_row, .user = context};
+    return sweep_run(&sweep, err);
 }
 
 bool cmd_estimate(struct command_context *context, int argc, char **argv, struct sp_error *err)
@@ -49,6 +59,9 @@ bool cmd_estimate(struct command_context *context, int argc, char **argv, struct
     }
     if (options.wants_help) {
         return true;
+    }
+    if (!sweep_options_check(&options, err)) {
+        return false;
     }
     return options.vary.count > 0 ? estimate_rows(context, &options, err) : estimate_one(context, &options, err);
 }

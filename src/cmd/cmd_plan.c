@@ -1,5 +1,5 @@
 /* plan: searches the layouts of a question, and ranks what fits. */
-#include "cmd/command.h"
+#include "cmd/sweep.h"
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
@@ -172,11 +172,98 @@ static bool plan_one(struct command_context *context, const struct command_optio
     return true;
 }
 
+/* ---- a row of --vary --------------------------------------------------------------------------------------------- */
+
+/* An answer, and of how many layouts it is the best. */
+static const struct sp_json *with_count(struct sp_arena *arena, const struct sp_json *answer, const struct plan *plan)
+{
+    struct report_tree tree;
+    report_tree_open(&tree, arena);
+    for (const struct sp_json *member = answer->first; member != NULL; member = member->next) {
+        report_tree_value(&tree, member->key, member);
+    }
+    report_tree_number(&tree, "evaluated", (double)plan->evaluated);
+    return report_tree_close(&tree);
+}
+
+/* What no layout of the space keeps: the reason that dropped most. */
+static const struct sp_json *no_layout(struct sp_arena *arena, const struct sp_json *layout, const struct plan *plan)
+{
+    struct sp_error why = {.kind = SP_ERROR_NONE};
+    const struct plan_rejection *most = plan->n_rejections > 0 ? &plan->rejections[0] : NULL;
+    (void)sp_fail_rule(&why, most == NULL ? "no_layout" : most->reason,
+                       "none of %lld layouts keeps what is asked; %lld of them, %s: %s", (long long)plan->considered,
+                       most == NULL ? 0LL : (long long)most->count, most == NULL ? "no layout" : most->reason,
+                       most == NULL || most->example == NULL ? "" : most->example);
+    return report_error_tree(arena, layout, &why);
+}
+
+/* The best layout. Where none fits, the nearest miss if it is the memory of a GPU or node that it lacks: priced in full,
+ * as in estimate; it may also fit there and miss what is asked beyond that. */
+static const struct sp_json *best_of(const struct answering *answering, const struct plan *plan, struct sp_error *err)
+{
+    const struct plan_layout *best = plan->n_layouts > 0 ? &plan->layouts[0] : &plan->nearest_miss;
+    if (plan->n_layouts == 0 && !plan->has_nearest_miss) {
+        struct report_tree nothing;
+        report_tree_open(&nothing, answering->arena);
+        return no_layout(answering->arena, report_tree_close(&nothing), plan);
+    }
+    const struct sp_json *answer = answer_layout(answering, best, err);
+    if (answer != NULL && plan->n_layouts == 0 && report_tree_at(answer, "fits")->boolean) {
+        return no_layout(answering->arena, report_tree_at(answer, "layout"), plan);
+    }
+    return answer;
+}
+
+/* In the memory of the row, and without a progress line of its own. */
+static const struct sp_json *plan_tree(struct command_context *context, const struct command_options *options,
+                                       struct sp_error *err)
+{
+    struct plan_question *question = sp_arena_alloc(context->arena, sizeof(*question));
+    struct question *base = sp_arena_alloc(context->arena, sizeof(*base));
+    struct plan *plan = sp_arena_alloc(context->arena, sizeof(*plan));
+    const struct report_style style = command_style(context, options);
+    if (!plan_options_read(options, context->arena, question, err) || !resolve_cluster(context, question, base, err) ||
+        !search(context, question, plan, err)) {
+        return NULL;
+    }
+    const struct answering answering = {context->arena, &style, question};
+    const struct sp_json *answer = best_of(&answering, plan, err);
+    return answer == NULL ? NULL : with_count(context->arena, answer, plan);
+}
+
+static bool plan_row(void *user, struct command_options *options, struct sp_arena *scratch, const char **json,
+                     struct sp_error *err)
+{
+    struct command_context context = *(const struct command_context *)user;
+    struct sp_error row_err = {.kind = SP_ERROR_NONE};
+    context.arena = scratch;
+    context.has_progress = false;
+    const struct sp_json *row = plan_tree(&context, options, &row_err);
+    if (row == NULL && row_err.kind == SP_ERROR_USAGE && row_err.rule[0] != '\0') {
+        struct report_tree nothing;
+        report_tree_open(&nothing, scratch);
+        row = report_error_tree(scratch, report_tree_close(&nothing), &row_err);
+    }
+    if (row == NULL) {
+        *err = row_err;
+        return false;
+    }
+    *json = report_tree_text(scratch, row);
+    return *json != NULL;
+}
+
 bool cmd_plan(struct command_context *context, int argc, char **argv, struct sp_error *err)
 {
     struct command_options options;
     if (!command_options_parse(context, argc, argv, &options, NULL, err)) {
         return false;
     }
-    return options.wants_help || plan_one(context, &options, err);
+    const struct sweep sweep = {
+        .context = context, .command = "plan", .options = &options, .row = plan_row, .user = context};
+    if (options.wants_help) {
+        return true;
+    }
+    return sweep_options_check(&options, err) &&
+           (options.vary.count > 0 ? sweep_run(&sweep, err) : plan_one(context, &options, err));
 }

@@ -47,7 +47,13 @@ bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_
 
 /* ---- options (options.c) ---------------------------------------------------------------------------------------- */
 
-enum option_group { OPTIONS_QUESTION = 1U, OPTIONS_VARY = 2U, OPTIONS_OUTPUT = 4U, OPTIONS_STORE = 8U };
+enum option_group {
+    OPTIONS_QUESTION = 1U,
+    OPTIONS_VARY = 2U,
+    OPTIONS_OUTPUT = 4U,
+    OPTIONS_STORE = 8U,
+    OPTIONS_EXPLAIN = 16U
+};
 
 /* What plan takes beside a question, as typed: lists of values, one objective, constraints. */
 struct plan_typed {
@@ -76,6 +82,14 @@ struct command_options {
 
 /* The rows of a command: the shared groups it takes, then its own; one of a shared name stands in for that one. Ends with a row whose name is NULL. */
 const struct sp_option *command_option_table(struct sp_arena *arena, const struct command *command);
+/* Of these the rows that say what is asked, shared or the command's own: what --vary may vary. */
+const struct sp_option *command_question_table(struct sp_arena *arena, const struct command *command);
+/* The option of a table by name or alias, and the nearest name; NULL when there is none. */
+const struct sp_option *command_option_find(const struct sp_option *table, const char *name);
+const char *command_option_nearest(struct sp_arena *arena, const struct sp_option *table, const char *name);
+/* As if "--name=value" had been typed last. */
+bool command_option_set(const struct sp_option *table, struct command_options *options, const char *name,
+                        const char *value, struct sp_error *err) SP_MUST_CHECK;
 /* positional may be NULL: none are taken. When the user asks for help it is printed, and wants_help is true. */
 bool command_options_parse(struct command_context *context, int argc, char **argv, struct command_options *options,
                            struct sp_texts *positional, struct sp_error *err) SP_MUST_CHECK;
@@ -83,14 +97,8 @@ bool command_options_parse(struct command_context *context, int argc, char **arg
 void command_help(struct command_context *context, const struct command *command);
 /* The rows of OPTIONS_QUESTION (question_options.c). */
 extern const struct sp_option question_options[];
-/* An option of the question by name or alias, and the nearest name, for --vary; NULL when there is none. */
-const struct sp_option *question_option_find(const char *name);
-const char *question_option_nearest(struct sp_arena *arena, const char *name);
 /* Reads what needs more than a table; after each sp_options_parse() of question_options. */
 bool question_options_finish(struct command_options *options, struct sp_error *err) SP_MUST_CHECK;
-/* As if "--name=value" had been typed last. */
-bool question_option_set(struct command_options *options, const char *name, const char *value,
-                         struct sp_error *err) SP_MUST_CHECK;
 /* Fails, naming what the question lacks, with an example; a --layout may hold it. */
 bool request_is_complete(struct sp_arena *arena, const struct request *request, struct sp_error *err) SP_MUST_CHECK;
 struct report_style command_style(const struct command_context *context, const struct command_options *options);
@@ -164,12 +172,6 @@ const struct sp_json *price_row(const struct row_pricing *pricing, const struct 
  * how many. */
 int price_links(const struct request *request, struct sp_arena *scratch, const struct priced *row,
                 struct report_link links[REPORT_MAX_LINKS]);
-
-/* ---- --vary (vary.c) -------------------------------------------------------------------------------------------- */
-
-/* Prices every combination; *fits is true when any of them fits. The rows are in the arena. */
-bool vary_request(struct command_context *context, const struct command_options *options, struct report_rows *rows,
-                  bool *fits, struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- show (show_*.c) -------------------------------------------------------------------------------------------- */
 

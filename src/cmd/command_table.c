@@ -7,6 +7,7 @@ static const char *const estimate_examples[] = {
     "seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --sp 8 --seq 512K --zero 3",
     "seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 64 --seq 1M --tp 4 --sp 8 --pp 2",
     "seqplan estimate ... --vary seq=128K,256K,512K,1M --vary sp-method=zigzag,ulysses",
+    "mpirun -n 9 seqplan estimate ... --vary seq=... --vary sp=... --db sweep.db",
     "seqplan estimate ... --set network.bandwidth=200Gb/s --explain",
     "seqplan estimate ... --format json >answer.json; seqplan estimate ... --layout answer.json",
     NULL,
@@ -31,6 +32,7 @@ static const char *const plan_examples[] = {
     "seqplan plan ... --framework megatron --tp 1,2,4,8 --sp-method zigzag,ulysses --zero 1",
     "seqplan plan ... --headroom 10% --min-mfu 35% --tokens 1T --deadline 30d",
     "seqplan plan ... --objective gpus --offload none,activations+optimizer --format json",
+    "seqplan plan ... --vary seq=128K,256K,1M --vary network=ib-ndr,eth-100g --db plans.db",
     NULL,
 };
 
@@ -120,7 +122,7 @@ const struct command commands[] = {
      .summary = "one layout: memory, communication, step time, tokens/s, what bounds it",
      .run = cmd_estimate,
      .extras = estimate_extras,
-     .groups = OPTIONS_QUESTION | OPTIONS_VARY | OPTIONS_OUTPUT,
+     .groups = OPTIONS_QUESTION | OPTIONS_EXPLAIN | OPTIONS_VARY | OPTIONS_OUTPUT,
      .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
      .examples = estimate_examples},
     {.name = "compare",
@@ -138,12 +140,12 @@ const struct command commands[] = {
      .summary = "which layout: searches, ranks, shows the Pareto front and why the rest were dropped",
      .run = cmd_plan,
      .extras = plan_options,
-     .groups = OPTIONS_QUESTION | OPTIONS_OUTPUT,
+     .groups = OPTIONS_QUESTION | OPTIONS_VARY | OPTIONS_OUTPUT,
      .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
      .details = "Every legal layout of the cluster is considered; an axis takes a comma list to be restricted. The\n"
                 "best of each family (framework, method and degrees) is ranked, and the Pareto front of step time\n"
                 "against peak memory stands beside. When nothing fits: the layout that lacks least, and what would\n"
-                "fit; exit 1.",
+                "fit; exit 1. With --vary each row is the best layout of its question.",
      .examples = plan_examples},
     {.name = "limits",
      .summary = "longest sequence, largest micro-batch, fewest GPUs that fit",

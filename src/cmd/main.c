@@ -1,4 +1,5 @@
-#include "cmd/command.h"
+#include "cmd/ranks.h"
+#include "cmd/sweep.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +17,9 @@ static bool wants_color(void)
     const char *terminal = getenv("TERM");
     bool is_refused = no_color != NULL && no_color[0] != '\0';
     bool is_dumb = terminal == NULL || strcmp(terminal, "dumb") == 0;
-    return isatty(STDOUT_FILENO) == 1 && !is_refused && !is_dumb;
+    bool is_terminal =
+        isatty(STDOUT_FILENO) == 1 && ranks_launched() == 0; /* mpirun gives ranks one, whatever its own */
+    return is_terminal && !is_refused && !is_dumb;
 }
 
 static bool asks_for_help(int argc, char **argv)
@@ -74,6 +77,37 @@ static void on_abort(int signal_number)
     _exit(SP_ERROR_BUG);
 }
 
+/* The command line, for whoever runs it. */
+struct command_line {
+    struct command_context *context;
+    int argc;
+    char **argv;
+};
+
+static bool run_command(void *user, struct sp_error *err)
+{
+    const struct command_line *line = user;
+    return dispatch(line->context, line->argc, line->argv, err);
+}
+
+/* Of several ranks one runs the command and prints; the others help when it comes to a sweep. */
+static bool run_ranks(struct command_line *line, struct sp_error *err)
+{
+    if (!ranks_open(err)) {
+        return false;
+    }
+    bool is_good = true;
+    if (ranks_rank() == 0) {
+        is_good = run_command(line, err) && check_output(err);
+        sweep_dismiss();
+    } else {
+        sweep_serve(run_command, line);
+        line->context->status = 0;
+    }
+    ranks_close();
+    return is_good;
+}
+
 int main(int argc, char **argv)
 {
     (void)signal(SIGABRT, on_abort);
@@ -85,7 +119,8 @@ int main(int argc, char **argv)
         .has_progress = isatty(STDERR_FILENO) == 1,
     };
     struct sp_error err = {.kind = SP_ERROR_NONE};
-    bool is_good = dispatch(&context, argc > 0 ? argc - 1 : 0, argv + 1, &err) && check_output(&err);
+    struct command_line line = {.context = &context, .argc = argc > 0 ? argc - 1 : 0, .argv = argv + 1};
+    bool is_good = run_ranks(&line, &err);
     sp_arena_close(context.arena);
     if (is_good) {
         return context.status;

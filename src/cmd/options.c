@@ -12,6 +12,16 @@ static const struct sp_option vary_options[] = {
      .argument = "NAME=V1,V2,...",
      .group = the_answer,
      .help = "repeats the question for each value of an option or a --set path; given twice: the product"},
+    {.name = "db",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, db),
+     .argument = "FILE",
+     .group = the_answer,
+     .help = "keeps the rows of --vary in this store as they are done; the same command goes on where it was stopped"},
+    {.name = NULL},
+};
+
+static const struct sp_option explain_options[] = {
     {.name = "explain",
      .type = SP_OPTION_FLAG,
      .offset = offsetof(struct command_options, explains),
@@ -77,6 +87,7 @@ const struct sp_option *command_option_table(struct sp_arena *arena, const struc
 {
     const struct sp_option *const parts[] = {
         (command->groups & OPTIONS_QUESTION) != 0 ? question_options : NULL,
+        (command->groups & OPTIONS_EXPLAIN) != 0 ? explain_options : NULL,
         (command->groups & OPTIONS_VARY) != 0 ? vary_options : NULL,
         command->extras,
         (command->groups & OPTIONS_STORE) != 0 ? store_options : NULL,
@@ -97,6 +108,42 @@ const struct sp_option *command_option_table(struct sp_arena *arena, const struc
         }
     }
     return table; /* the arena zero-fills: the last row has no name */
+}
+
+const struct sp_option *command_question_table(struct sp_arena *arena, const struct command *command)
+{
+    const struct command asking = {.groups = OPTIONS_QUESTION, .extras = command->extras};
+    return command_option_table(arena, &asking);
+}
+
+const struct sp_option *command_option_find(const struct sp_option *table, const char *name)
+{
+    for (const struct sp_option *option = table; option->name != NULL; option++) {
+        if (strcmp(option->name, name) == 0 || (option->alias != NULL && strcmp(option->alias, name) == 0)) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+const char *command_option_nearest(struct sp_arena *arena, const struct sp_option *table, const char *name)
+{
+    size_t n_options = count_options(table);
+    const char **names = sp_arena_array(arena, n_options, sizeof(*names));
+    for (size_t i = 0; i < n_options; i++) {
+        names[i] = table[i].name;
+    }
+    return sp_nearest(name, names, n_options);
+}
+
+bool command_option_set(const struct sp_option *table, struct command_options *options, const char *name,
+                        const char *value, struct sp_error *err)
+{
+    char *argv[] = {NULL, NULL, NULL, NULL};
+    char program[] = "seqplan";
+    argv[0] = program;
+    argv[1] = sp_format(options->vary.arena, "--%s=%s", name, value);
+    return sp_options_parse(table, 2, argv, options, NULL, err) && question_options_finish(options, err);
 }
 
 bool command_options_parse(struct command_context *context, int argc, char **argv, struct command_options *options,

@@ -259,36 +259,6 @@ const struct sp_option question_options[] = {
     {.name = NULL},
 };
 
-const struct sp_option *question_option_find(const char *name)
-{
-    for (const struct sp_option *option = question_options; option->name != NULL; option++) {
-        if (strcmp(option->name, name) == 0 || (option->alias != NULL && strcmp(option->alias, name) == 0)) {
-            return option;
-        }
-    }
-    return NULL;
-}
-
-const char *question_option_nearest(struct sp_arena *arena, const char *name)
-{
-    size_t n_options = SP_COUNT_OF(question_options) - 1;
-    const char **names = sp_arena_array(arena, n_options, sizeof(*names));
-    for (size_t i = 0; i < n_options; i++) {
-        names[i] = question_options[i].name;
-    }
-    return sp_nearest(name, names, n_options);
-}
-
-bool question_option_set(struct command_options *options, const char *name, const char *value, struct sp_error *err)
-{
-    char *argv[] = {NULL, NULL, NULL, NULL};
-    char program[] = "seqplan";
-    struct sp_arena *arena = options->vary.arena;
-    argv[0] = program;
-    argv[1] = sp_format(arena, "--%s=%s", name, value);
-    return sp_options_parse(question_options, 2, argv, options, NULL, err) && question_options_finish(options, err);
-}
-
 bool question_options_finish(struct command_options *options, struct sp_error *err)
 {
     static const double most = 0x1p53;

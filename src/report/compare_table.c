@@ -264,10 +264,8 @@ void report_compare(const struct report_style *style, struct sp_arena *arena, co
         report_compare_table(style, arena, rows);
         break;
     case REPORT_CSV:
-        report_rows_csv(style, arena, rows);
-        break;
     case REPORT_JSON:
-        report_rows_json(style, arena, rows);
+        report_rows_listed(style, arena, rows);
         break;
     }
 }

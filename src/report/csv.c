@@ -6,17 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A growing list of column names, and the cells of the current object under them. */
-struct sheet {
-    struct sp_arena *arena;
-    int n_columns;
-    int capacity;
-    const char **names;
-    const struct sp_json **cells;
-    int expected; /* column that the next cell belongs to when objects are alike */
-};
-
-static void grow(struct sheet *sheet)
+static void grow(struct report_csv *sheet)
 {
     int capacity = sheet->capacity == 0 ? 256 : 2 * sheet->capacity;
     const char **names = sp_arena_array(sheet->arena, (size_t)capacity, sizeof(*names));
@@ -30,7 +20,7 @@ static void grow(struct sheet *sheet)
     sheet->capacity = capacity;
 }
 
-static int find_column(const struct sheet *sheet, const char *name)
+static int find_column(const struct report_csv *sheet, const char *name)
 {
     if (sheet->expected < sheet->n_columns && strcmp(sheet->names[sheet->expected], name) == 0) {
         return sheet->expected;
@@ -43,7 +33,7 @@ static int find_column(const struct sheet *sheet, const char *name)
     return -1;
 }
 
-static void put_cell(struct sheet *sheet, const char *name, const struct sp_json *value)
+static void put_cell(struct report_csv *sheet, const char *name, const struct sp_json *value)
 {
     int column = find_column(sheet, name);
     if (column < 0) {
@@ -51,7 +41,7 @@ static void put_cell(struct sheet *sheet, const char *name, const struct sp_json
             grow(sheet);
         }
         column = sheet->n_columns++;
-        sheet->names[column] = name;
+        sheet->names[column] = sp_strdup(sheet->arena, name);
     }
     assert(sheet->cells != NULL);
     sheet->cells[column] = value;
@@ -66,7 +56,7 @@ static bool is_list_of_texts(const struct sp_json *value)
     return value->type == SP_JSON_ARRAY && is_scalar;
 }
 
-static void flatten(struct sheet *sheet, const char *prefix, const struct sp_json *value)
+static void flatten(struct report_csv *sheet, const char *prefix, const struct sp_json *value)
 {
     bool is_leaf = (value->type != SP_JSON_OBJECT && value->type != SP_JSON_ARRAY) || is_list_of_texts(value);
     if (is_leaf) {
@@ -76,8 +66,8 @@ static void flatten(struct sheet *sheet, const char *prefix, const struct sp_jso
     int index = 0;
     for (const struct sp_json *member = value->first; member != NULL; member = member->next) {
         const char *dot = prefix[0] == '\0' ? "" : ".";
-        char *name = value->type == SP_JSON_ARRAY ? sp_format(sheet->arena, "%s%s%d", prefix, dot, index)
-                                                  : sp_format(sheet->arena, "%s%s%s", prefix, dot, member->key);
+        char *name = value->type == SP_JSON_ARRAY ? sp_format(sheet->scratch, "%s%s%d", prefix, dot, index)
+                                                  : sp_format(sheet->scratch, "%s%s%s", prefix, dot, member->key);
         flatten(sheet, name, member);
         index++;
     }
@@ -146,39 +136,56 @@ static const char *cell_text(struct sp_arena *arena, const struct sp_json *value
     return "";
 }
 
-static void write_cells(struct sheet *sheet, FILE *file)
+static void read_object(struct report_csv *sheet, struct sp_arena *scratch, const struct sp_json *object)
+{
+    if (sheet->n_columns > 0) {
+        memset(sheet->cells, 0, (size_t)sheet->n_columns * sizeof(*sheet->cells));
+    }
+    sheet->scratch = scratch;
+    sheet->expected = 0;
+    flatten(sheet, "", object);
+}
+
+void report_csv_open(struct report_csv *sheet, struct sp_arena *arena)
+{
+    *sheet = (struct report_csv){.arena = arena};
+}
+
+void report_csv_columns(struct report_csv *sheet, struct sp_arena *scratch, const struct sp_json *object)
+{
+    read_object(sheet, scratch, object);
+}
+
+void report_csv_heading(const struct report_csv *sheet, FILE *file)
 {
     for (int i = 0; i < sheet->n_columns; i++) {
         (void)fputs(i == 0 ? "" : ",", file);
+        write_quoted(sheet->names[i], file);
+    }
+    (void)fputc('\n', file);
+}
+
+void report_csv_line(struct report_csv *sheet, struct sp_arena *scratch, const struct sp_json *object, FILE *file)
+{
+    read_object(sheet, scratch, object);
+    for (int i = 0; i < sheet->n_columns; i++) {
+        (void)fputs(i == 0 ? "" : ",", file);
         if (sheet->cells[i] != NULL) {
-            write_quoted(cell_text(sheet->arena, sheet->cells[i]), file);
+            write_quoted(cell_text(scratch, sheet->cells[i]), file);
         }
     }
     (void)fputc('\n', file);
 }
 
-static void read_object(struct sheet *sheet, const struct sp_json *object)
-{
-    if (sheet->n_columns > 0) {
-        memset(sheet->cells, 0, (size_t)sheet->n_columns * sizeof(*sheet->cells));
-    }
-    sheet->expected = 0;
-    flatten(sheet, "", object);
-}
-
 void report_csv_write(struct sp_arena *arena, const struct sp_json *const *objects, int n_objects, FILE *file)
 {
-    struct sheet sheet = {.arena = arena};
+    struct report_csv sheet;
+    report_csv_open(&sheet, arena);
     for (int i = 0; i < n_objects; i++) {
-        read_object(&sheet, objects[i]);
+        report_csv_columns(&sheet, arena, objects[i]);
     }
-    for (int i = 0; i < sheet.n_columns; i++) {
-        (void)fputs(i == 0 ? "" : ",", file);
-        write_quoted(sheet.names[i], file);
-    }
-    (void)fputc('\n', file);
+    report_csv_heading(&sheet, file);
     for (int i = 0; i < n_objects; i++) {
-        read_object(&sheet, objects[i]);
-        write_cells(&sheet, file);
+        report_csv_line(&sheet, arena, objects[i], file);
     }
 }

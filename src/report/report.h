@@ -112,8 +112,8 @@ const struct sp_json *report_error_tree(struct sp_arena *arena, const struct sp_
 void report_rows(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
 /* A row with what varies in it, as JSON and CSV print it. */
 const struct sp_json *report_row_tree(struct sp_arena *arena, const struct report_rows *rows, int row);
-void report_rows_json(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
-void report_rows_csv(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
+/* As JSON or CSV. */
+void report_rows_listed(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows);
 const struct sp_json *report_row_error(const struct report_rows *rows, int row); /* its text, or NULL */
 /* "seq 1M, sp 8": what makes a row this row. Copies into arena. */
 const char *report_row_name(struct sp_arena *arena, const struct report_rows *rows, int row);
@@ -123,6 +123,22 @@ void report_rows_table(const struct report_style *style, struct sp_arena *arena,
 const struct sp_json *report_rows_first_priced(const struct report_rows *rows); /* or NULL */
 /* The fastest per GPU that fits or, when none does, the one that needs the least; -1 when no row is priced. */
 int report_rows_best(const struct report_rows *rows, bool *fits);
+
+/* Rows that are read one after another, so that a million of them never stand in memory (rows_stream.c). What a visit
+ * is given, and what it puts into scratch, is gone after it. */
+typedef bool (*report_row_visit)(void *visitor, const struct report_row *row, struct sp_arena *scratch,
+                                 struct sp_error *err);
+struct report_row_source {
+    const char *const *names;
+    int n_names;
+    bool is_comparison;
+    int64_t n_missing; /* rows that an interrupted run lacks: JSON says so */
+    bool (*each)(void *user, report_row_visit visit, void *visitor, struct sp_error *err); /* in order; repeatable */
+    void *user;
+};
+/* As JSON or CSV. Fails when the source does. */
+bool report_rows_stream(const struct report_style *style, struct sp_arena *arena,
+                        const struct report_row_source *source, struct sp_error *err) SP_MUST_CHECK;
 
 /* A setting of an answer: where it stands, what options call it, and the value that goes without saying (NULL: none,
  * "": never said in a heading). */
@@ -293,6 +309,10 @@ uint64_t report_fnv1a(const char *text);
  * overrides is not in it. NULL and *err when a file cannot be read any more. */
 const char *report_data_hash(struct sp_arena *arena, const struct question *question, struct sp_error *err);
 
+/* Goes on with the bytes of a file, and of all data files that any question could be answered from. */
+bool report_hash_file(uint64_t *hash, const char *path, struct sp_error *err) SP_MUST_CHECK;
+bool report_hash_all(struct sp_arena *arena, uint64_t *hash, struct sp_error *err) SP_MUST_CHECK;
+
 /* ---- grids (grid.c) --------------------------------------------------------------------------------------------- */
 
 struct report_column {
@@ -383,13 +403,31 @@ struct report_key {
 void report_tree_keys(struct report_tree *tree, const struct report_key *keys, const void *object);
 
 void report_tree_write(const struct sp_json *value, FILE *file);
+/* As a part of a larger document. */
+void report_tree_put(struct sp_json_writer *writer, const struct sp_json *value, bool is_in_array);
+/* An object on one line, without a line break at its end; NULL when there is no memory. Copied into arena. */
+char *report_tree_text(struct sp_arena *arena, const struct sp_json *object);
 /* The value at a dotted path of an object, or NULL. */
 const struct sp_json *report_tree_at(const struct sp_json *object, const char *path);
-/* An answer as CSV has it: without overrides it needs no column for them (estimate_csv.c). Borrows its members. */
-const struct sp_json *report_csv_answer(struct sp_arena *arena, const struct sp_json *answer);
-/* One line per object, one column per value: keys joined by dots, lists of texts by "; ". Columns are those of all
- * objects in order of appearance; where an object lacks one, the cell is empty. */
+/* A sheet under construction: one line per object, one column per value: keys joined by dots, lists of texts by "; ".
+ * Columns are those of all objects in order of appearance; where an object lacks one, the cell is empty. */
+struct report_csv {
+    struct sp_arena *arena;   /* of the columns */
+    struct sp_arena *scratch; /* of the object that is being read */
+    int n_columns;
+    int capacity;
+    const char **names;
+    const struct sp_json **cells; /* of that object, under the names */
+    int expected;                 /* column that the next cell belongs to when objects are alike */
+};
 void report_csv_write(struct sp_arena *arena, const struct sp_json *const *objects, int n_objects, FILE *file);
+/* The same for objects that come one at a time: all of them once for the columns, and again for the lines. */
+void report_csv_open(struct report_csv *sheet, struct sp_arena *arena);
+void report_csv_columns(struct report_csv *sheet, struct sp_arena *scratch, const struct sp_json *object);
+void report_csv_heading(const struct report_csv *sheet, FILE *file);
+void report_csv_line(struct report_csv *sheet, struct sp_arena *scratch, const struct sp_json *object, FILE *file);
+/* An answer as CSV has it: one without overrides needs no column for them. Borrows its members (estimate_csv.c). */
+const struct sp_json *report_csv_answer(struct sp_arena *arena, const struct sp_json *answer);
 
 /* ---- words and figures (figure_text.c) -------------------------------------------------------------------------- */
 

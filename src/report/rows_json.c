@@ -47,16 +47,3 @@ const struct sp_json *report_row_tree(struct sp_arena *arena, const struct repor
     }
     return report_tree_close(&tree);
 }
-
-void report_rows_json(const struct report_style *style, struct sp_arena *arena, const struct report_rows *rows)
-{
-    struct report_tree tree;
-    report_tree_open(&tree, arena);
-    report_tree_string(&tree, "schema", "seqplan.table/1");
-    report_tree_begin(&tree, "rows", SP_JSON_ARRAY);
-    for (int i = 0; i < rows->n_rows; i++) {
-        report_tree_value(&tree, NULL, report_row_tree(arena, rows, i));
-    }
-    report_tree_end(&tree);
-    report_tree_write(report_tree_close(&tree), style->file);
-}

@@ -7,16 +7,22 @@
 
 enum { MAX_ROW_COLUMNS = 32 };
 
-/* A figure of every row. */
+/* A figure of every row; an optional one is a column where the first priced row has it. */
 struct figure_column {
     const char *path;
     struct report_column column;
     const char *(*text)(struct sp_arena *arena, const struct sp_json *value);
+    bool is_optional;
 };
 
 static const char *three_text(struct sp_arena *arena, const struct sp_json *value)
 {
     return report_three(arena, value->number);
+}
+
+static const char *count_text(struct sp_arena *arena, const struct sp_json *value)
+{
+    return sp_format(arena, "%.0f", value->number);
 }
 
 static const char *percent_text(struct sp_arena *arena, const struct sp_json *value)
@@ -42,12 +48,13 @@ static const char *word_text(struct sp_arena *arena, const struct sp_json *value
 }
 
 static const struct figure_column figures[] = {
-    {"step_time_s", {.heading = "step s", .is_right = true}, three_text},
-    {"tokens_per_s_per_gpu", {.heading = "tokens/s/GPU", .is_right = true}, three_text},
-    {"mfu_frac", {.heading = "MFU %", .is_right = true}, percent_text},
-    {"peak_bytes", {.heading = "peak GiB", .is_right = true}, gib_text},
-    {"fits", {.heading = "fits"}, yes_text},
-    {"bound", {.heading = "bound"}, word_text},
+    {"step_time_s", {.heading = "step s", .is_right = true}, three_text, false},
+    {"tokens_per_s_per_gpu", {.heading = "tokens/s/GPU", .is_right = true}, three_text, false},
+    {"mfu_frac", {.heading = "MFU %", .is_right = true}, percent_text, false},
+    {"peak_bytes", {.heading = "peak GiB", .is_right = true}, gib_text, false},
+    {"fits", {.heading = "fits"}, yes_text, false},
+    {"bound", {.heading = "bound"}, word_text, false},
+    {"evaluated", {.heading = "evaluated", .is_right = true}, count_text, true}, /* layouts, for the best of them */
 };
 enum { N_FIGURES = (int)SP_COUNT_OF(figures) };
 
@@ -58,6 +65,7 @@ struct view {
     const struct report_rows *rows;
     bool has_error;
     bool is_shown[REPORT_SETTINGS]; /* a setting as a column */
+    bool has_figure[N_FIGURES];
 };
 
 static void look_through(struct view *view)
@@ -68,6 +76,15 @@ static void look_through(struct view *view)
     for (int i = 0; i < REPORT_SETTINGS; i++) {
         view->is_shown[i] =
             !report_setting_is_same(view->arena, view->rows, i) && !report_setting_is_varied(view->rows, i);
+    }
+}
+
+static void look_for_figures(struct view *view)
+{
+    const struct sp_json *answer = report_rows_first_priced(view->rows);
+    for (int i = 0; i < N_FIGURES; i++) {
+        bool is_there = answer != NULL && report_tree_at(answer, figures[i].path) != NULL;
+        view->has_figure[i] = is_there || !figures[i].is_optional;
     }
 }
 
@@ -125,7 +142,9 @@ static int collect_columns(const struct view *view, struct report_column *column
         }
     }
     for (int i = 0; i < N_FIGURES; i++) {
-        columns[n_columns++] = figures[i].column;
+        if (view->has_figure[i]) {
+            columns[n_columns++] = figures[i].column;
+        }
     }
     if (view->has_error) {
         columns[n_columns++] = (struct report_column){.heading = "refused:", .is_note = true};
@@ -153,8 +172,10 @@ static void fill_row(const struct view *view, struct report_grid *grid, int row)
     }
     for (int i = 0; i < N_FIGURES; i++) {
         const struct sp_json *value = report_tree_at(answer, figures[i].path);
-        assert(value != NULL);
-        report_grid_text(grid, column++, "%s", figures[i].text(view->arena, value));
+        assert(value != NULL || figures[i].is_optional);
+        if (view->has_figure[i]) {
+            report_grid_text(grid, column++, "%s", value == NULL ? "" : figures[i].text(view->arena, value));
+        }
     }
 }
 
@@ -196,6 +217,7 @@ void report_rows_table(const struct report_style *style, struct sp_arena *arena,
 {
     struct view view = {.style = style, .arena = arena, .rows = rows};
     look_through(&view);
+    look_for_figures(&view);
     if (style->format == REPORT_MARKDOWN) {
         print_markdown_heading(&view);
     } else {
@@ -213,10 +235,8 @@ void report_rows(const struct report_style *style, struct sp_arena *arena, const
         report_rows_table(style, arena, rows);
         break;
     case REPORT_CSV:
-        report_rows_csv(style, arena, rows);
-        break;
     case REPORT_JSON:
-        report_rows_json(style, arena, rows);
+        report_rows_listed(style, arena, rows);
         break;
     }
 }

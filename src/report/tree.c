@@ -1,6 +1,7 @@
 #include "report/report.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 void report_tree_open(struct report_tree *tree, struct sp_arena *arena)
@@ -143,7 +144,7 @@ static bool is_one_line(const struct sp_json *group, bool is_in_array)
     return is_in_array || group->type == SP_JSON_ARRAY;
 }
 
-static void write_value(struct sp_json_writer *writer, const struct sp_json *value, bool is_in_array)
+void report_tree_put(struct sp_json_writer *writer, const struct sp_json *value, bool is_in_array)
 {
     const char *key = value->key;
     switch (value->type) {
@@ -168,7 +169,7 @@ static void write_value(struct sp_json_writer *writer, const struct sp_json *val
     }
     writer->is_compact = writer->is_compact || is_one_line(value, is_in_array);
     for (const struct sp_json *member = value->first; member != NULL; member = member->next) {
-        write_value(writer, member, value->type == SP_JSON_ARRAY);
+        report_tree_put(writer, member, value->type == SP_JSON_ARRAY);
     }
     if (value->type == SP_JSON_ARRAY) {
         sp_json_end_array(writer);
@@ -180,7 +181,30 @@ static void write_value(struct sp_json_writer *writer, const struct sp_json *val
 void report_tree_write(const struct sp_json *value, FILE *file)
 {
     struct sp_json_writer writer = {.file = file};
-    write_value(&writer, value, false);
+    report_tree_put(&writer, value, false);
+}
+
+/* Compactness is set after the root has begun: everything below it keeps to the line. */
+char *report_tree_text(struct sp_arena *arena, const struct sp_json *object)
+{
+    assert(object->type == SP_JSON_OBJECT);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    if (file == NULL) {
+        return NULL;
+    }
+    struct sp_json_writer writer = {.file = file};
+    sp_json_begin_object(&writer, NULL);
+    writer.is_compact = true;
+    for (const struct sp_json *member = object->first; member != NULL; member = member->next) {
+        report_tree_put(&writer, member, false);
+    }
+    sp_json_end_object(&writer);
+    bool is_written = fclose(file) == 0;
+    char *line = is_written ? sp_strndup(arena, text, size - 1) : NULL; /* without the line break of a document */
+    free(text);
+    return line;
 }
 
 const struct sp_json *report_tree_at(const struct sp_json *object, const char *path)

@@ -32,6 +32,7 @@ test_expect_success 'what is allowed stays silent' '
 	put base/arena.c "void f(void) { exit(4); }" &&
 	put fit/curve.c "#include \"store/store.h\"" "#include <gsl/gsl_fit.h>" &&
 	put store/store.c "#include \"base/base.h\"" "#include <sqlite3.h>" &&
+	put cmd/ranks_mpi.c "#include <mpi.h>" &&
 	put cost/cost.h "/* strcpy(a); exit(1);" " * #include \"cmd/cmd.h\" */" "// sprintf( and link_bps" \
 		"const char *text = \"strcpy(a) /* not a comment\";" "int my_atoi(int);" "double rate_flop_per_s;" &&
 	put cuda/kernel.h "strcpy(a, b); #include \"cmd/cmd.h\"" &&
@@ -69,6 +70,8 @@ test_expect_success 'third-party headers away from home' '
 	complains "src/base/text.c:1: '\''cjson/cJSON.h'\'' belongs only in base/json.c" &&
 	fresh && put fit/store.c "#include <sqlite3.h>" &&
 	complains "src/fit/store.c:1: '\''sqlite3.h'\'' belongs only in store/" &&
+	fresh && put cmd/sweep.c "#include <mpi.h>" &&
+	complains "src/cmd/sweep.c:1: '\''mpi.h'\'' belongs only in cmd/ranks_mpi.c" &&
 	fresh && put cost/curve.c "#include <gsl/gsl_fit.h>" &&
 	complains "src/cost/curve.c:1: '\''gsl/gsl_fit.h'\'' belongs only in fit/"
 '

@@ -40,8 +40,8 @@ test_expect_success SCRIPT 'an empty NO_COLOR does not count, and JSON has no co
 '
 
 test_expect_success SCRIPT 'long work says on a terminal how far it is, and cleans up' '
-	on_terminal estimate $one --global-batch 8 --vary seq="$(seq -s, 4096 4096 1638400)" --format csv &&
-	grep "of 400" out
+	on_terminal estimate $one --global-batch 8 --vary seq="$(seq -s, 4096 1024 2047000)" --format csv &&
+	grep "of 1996 rows" out
 '
 
 # fails_to_write ARGUMENT...: exit 4 and one line, on a full disk.

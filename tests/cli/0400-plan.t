@@ -247,7 +247,7 @@ test_expect_success 'refusals' '
 	expect_error 2 "--top: expected 1 to 1000" seqplan plan $base --top 0 &&
 	expect_error 2 "--order and --set layout.order say the same" \
 		seqplan plan $base --order tp-cp-ep-dp-pp --set layout.order=tp-cp-ep-dp-pp &&
-	expect_error 2 "unknown option \"--vary\"" seqplan plan $base --vary tp=1,2 &&
+	expect_error 2 "unknown option \"--explain\"" seqplan plan $base --explain &&
 	expect_error 3 "unknown model" seqplan plan $(echo "$base" | sed "s/llama-3.1-8b/lama-3.1-8b/")
 '
 

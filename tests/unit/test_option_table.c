@@ -166,6 +166,35 @@ static void values_may_follow_an_equals_sign(void **state)
     close_call(&call);
 }
 
+static void what_is_given_has_one_text_however_it_was_typed(void **state)
+{
+    (void)state;
+    static const char *const except[] = {"no-color", NULL};
+    static const char *const lines[] = {
+        "--model qwen3-8b --seq 393217 --cp 6 --sp-method ring -x --set a=1 --set b=2 --set a=1",
+        "-m x --sp=40 --set=a=1 -s 384K --set b=2 --explain --no-color -s393217 --set a=1 --sp-method ring "
+        "--cp 6 --model qwen3-8b",
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(lines); i++) {
+        struct call call;
+        parse(&call, lines[i]);
+        assert_string_equal(sp_options_text(options, &call.request, except, call.arena),
+                            "--model qwen3-8b\n--seq 393217\n--sp 6\n--sp-method ring\n--explain\n--set 0 a=1\n"
+                            "--set 1 b=2\n--set 2 a=1");
+        close_call(&call);
+    }
+}
+
+static void nothing_given_has_no_text(void **state)
+{
+    (void)state;
+    static const char *const except[] = {NULL};
+    struct call call;
+    parse(&call, "");
+    assert_string_equal(sp_options_text(options, &call.request, except, call.arena), "");
+    close_call(&call);
+}
+
 static void letters_work_alone_and_together(void **state)
 {
     (void)state;
@@ -481,6 +510,8 @@ int main(void)
         cmocka_unit_test(every_type_is_set),
         cmocka_unit_test(nothing_given_sets_nothing),
         cmocka_unit_test(values_may_follow_an_equals_sign),
+        cmocka_unit_test(what_is_given_has_one_text_however_it_was_typed),
+        cmocka_unit_test(nothing_given_has_no_text),
         cmocka_unit_test(letters_work_alone_and_together),
         cmocka_unit_test(the_last_value_wins),
         cmocka_unit_test(flags_are_cleared_with_no),

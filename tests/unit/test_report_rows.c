@@ -146,6 +146,30 @@ static void what_differs_without_being_varied_is_a_column(void **state)
     sp_arena_close(arena);
 }
 
+/* As a search adds it to its best layout. */
+static void how_many_layouts_were_evaluated_is_a_column_where_rows_say_it(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    const struct report_rows rows = sample(arena);
+    struct report_row *searched = sp_arena_array(arena, 3, sizeof(*searched));
+    for (int i = 0; i < 3; i++) {
+        struct report_tree tree;
+        report_tree_open(&tree, arena);
+        for (const struct sp_json *member = rows.rows[i].answer->first; member != NULL; member = member->next) {
+            report_tree_value(&tree, member->key, member);
+        }
+        report_tree_number(&tree, "evaluated", 61234567);
+        searched[i] = (struct report_row){rows.rows[i].values, report_tree_close(&tree)};
+    }
+    const struct report_rows table = {.names = rows.names, .n_names = 1, .rows = searched, .n_rows = 3};
+    char *text = printed(REPORT_TABLE, arena, &table);
+    assert_non_null(strstr(text, "fits  bound  evaluated\n"));
+    assert_non_null(strstr(text, "yes   gemm    61234567\n"));
+    free(text);
+    sp_arena_close(arena);
+}
+
 static void a_table_of_refusals_says_so(void **state)
 {
     (void)state;
@@ -163,6 +187,102 @@ static void a_table_of_refusals_says_so(void **state)
     sp_arena_close(arena);
 }
 
+/* A source that forgets each row after its visit. */
+struct forgetful {
+    const struct report_rows *rows;
+    int fails_at; /* -1: never */
+};
+
+static bool each_forgotten(void *user, report_row_visit visit, void *visitor, struct sp_error *err)
+{
+    const struct forgetful *source = user;
+    bool is_good = true;
+    for (int i = 0; i < source->rows->n_rows && is_good; i++) {
+        if (i == source->fails_at) {
+            return sp_fail(err, SP_ERROR_IO, "row %d is gone", i);
+        }
+        struct sp_arena *scratch = sp_arena_open();
+        const struct report_row row = {source->rows->rows[i].values,
+                                       read_answer(scratch, report_tree_text(scratch, source->rows->rows[i].answer))};
+        is_good = visit(visitor, &row, scratch, err);
+        sp_arena_close(scratch);
+    }
+    return is_good;
+}
+
+static bool streamed(enum report_format format, struct forgetful *forgetful, int64_t n_missing, char **text,
+                     struct sp_error *err)
+{
+    size_t size = 0;
+    FILE *file = open_memstream(text, &size);
+    assert_non_null(file);
+    const struct report_style style = {.file = file, .format = format};
+    const struct report_row_source source = {.names = forgetful->rows->names,
+                                             .n_names = forgetful->rows->n_names,
+                                             .n_missing = n_missing,
+                                             .each = each_forgotten,
+                                             .user = forgetful};
+    struct sp_arena *arena = sp_arena_open();
+    bool is_good = report_rows_stream(&style, arena, &source, err);
+    sp_arena_close(arena);
+    assert_int_equal(fclose(file), 0);
+    return is_good;
+}
+
+static void rows_one_at_a_time_print_as_all_at_once(void **state)
+{
+    (void)state;
+    static const enum report_format formats[] = {REPORT_JSON, REPORT_CSV};
+    for (size_t i = 0; i < SP_COUNT_OF(formats); i++) {
+        struct sp_arena *arena = sp_arena_open();
+        const struct report_rows rows = sample(arena);
+        struct forgetful source = {.rows = &rows, .fails_at = -1};
+        struct sp_error err = {0};
+        char *one_by_one = NULL;
+        assert_true(streamed(formats[i], &source, 0, &one_by_one, &err));
+        char *together = printed(formats[i], arena, &rows);
+        assert_string_equal(one_by_one, together);
+        free(together);
+        free(one_by_one);
+        sp_arena_close(arena);
+    }
+}
+
+static void json_says_what_is_missing(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    struct report_rows rows = sample(arena);
+    rows.n_rows = 1;
+    struct forgetful source = {.rows = &rows, .fails_at = -1};
+    struct sp_error err = {0};
+    char *text = NULL;
+    assert_true(streamed(REPORT_JSON, &source, 60, &text, &err));
+    const struct sp_json *json = read_answer(arena, text);
+    assert_true(report_tree_at(json, "partial")->boolean);
+    assert_close(report_tree_at(json, "missing")->number, 60.0, 0.0);
+    assert_int_equal(report_tree_at(json, "rows")->count, 1);
+    free(text);
+    sp_arena_close(arena);
+}
+
+static void a_source_that_fails_is_a_failure(void **state)
+{
+    (void)state;
+    static const enum report_format formats[] = {REPORT_JSON, REPORT_CSV};
+    for (size_t i = 0; i < SP_COUNT_OF(formats); i++) {
+        struct sp_arena *arena = sp_arena_open();
+        const struct report_rows rows = sample(arena);
+        struct forgetful source = {.rows = &rows, .fails_at = 2};
+        struct sp_error err = {0};
+        char *text = NULL;
+        assert_false(streamed(formats[i], &source, 0, &text, &err));
+        assert_string_equal(err.text, "row 2 is gone");
+        free(text);
+        sp_arena_close(arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +292,10 @@ int main(void)
         cmocka_unit_test(csv_has_a_line_per_row),
         cmocka_unit_test(what_differs_without_being_varied_is_a_column),
         cmocka_unit_test(a_table_of_refusals_says_so),
+        cmocka_unit_test(how_many_layouts_were_evaluated_is_a_column_where_rows_say_it),
+        cmocka_unit_test(rows_one_at_a_time_print_as_all_at_once),
+        cmocka_unit_test(json_says_what_is_missing),
+        cmocka_unit_test(a_source_that_fails_is_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,12 +172,33 @@ static void csv_has_room_for_many_columns(void **state)
     sp_arena_close(arena);
 }
 
+static void a_text_is_one_line_that_reads_back_as_the_same_tree(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    const char *line = report_tree_text(arena, sample_tree(arena));
+    assert_non_null(line);
+    assert_null(strchr(line, '\n'));
+    struct sp_error err = {0};
+    const struct sp_json *back = sp_json_parse(arena, "line", line, &err);
+    assert_non_null(back);
+    char *text = printed_json(sample_tree(arena));
+    char *again = printed_json(back);
+    assert_string_equal(again, text);
+    free(again);
+    free(text);
+    sp_arena_close(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tree_prints_as_json_that_reads_back), cmocka_unit_test(paths_find_members),
-        cmocka_unit_test(csv_flattens_quotes_and_joins),         cmocka_unit_test(csv_columns_are_those_of_all_objects),
+        cmocka_unit_test(a_tree_prints_as_json_that_reads_back),
+        cmocka_unit_test(paths_find_members),
+        cmocka_unit_test(csv_flattens_quotes_and_joins),
+        cmocka_unit_test(csv_columns_are_those_of_all_objects),
         cmocka_unit_test(csv_has_room_for_many_columns),
+        cmocka_unit_test(a_text_is_one_line_that_reads_back_as_the_same_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
