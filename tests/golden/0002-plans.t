@@ -34,6 +34,20 @@ test_expect_success 'models with experts' '
 		--framework megatron --zero 1 --offload none
 '
 
+# The figures of docs/configurations.md: change them there too.
+test_expect_success 'what is better than two recipes' '
+	h="--model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --global-batch 16" &&
+	b="--model llama-3.1-70b --hardware dgx-b200 --gpus 64 --seq 1M --global-batch 16" &&
+	ask "recipe H100: tp 8 sp 8 pp 8" $h --framework megatron --offload none --tp 8 --sp 8 --pp 8 &&
+	ask "recipe H100: zero 1" $h --framework megatron --offload none --zero 1 &&
+	ask "recipe H100: no offload" $h --framework megatron --offload none &&
+	ask "recipe H100: all" $h &&
+	ask "recipe B200: tp 4 sp 4 pp 4" $b --framework megatron --offload none --tp 4 --sp 4 --pp 4 &&
+	ask "recipe B200: zero 1" $b --framework megatron --offload none --zero 1 &&
+	ask "recipe B200: no offload" $b --framework megatron --offload none &&
+	ask "recipe B200: all" $b
+'
+
 test_expect_success 'nothing has moved' '
 	golden "$top/tests/golden/plans.csv" plans.csv
 '
