@@ -120,7 +120,7 @@ const struct sp_option plan_options[] = {
      .max = MOST_TOP,
      .argument = "N",
      .group = the_ranking,
-     .help = "how many are ranked beside the Pareto front; default 10"},
+     .help = "how many are ranked beside the Pareto front; default 6"},
     {.name = "max-memory",
      .type = SP_OPTION_TEXT,
      AT(max_memory),

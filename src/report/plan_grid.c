@@ -64,7 +64,7 @@ static int thin(const struct plan_layout **points, int n, int most)
 
 int report_plan_front(struct sp_arena *arena, const struct report_plan *plan, int *rows, int *n_whole)
 {
-    enum { DOZEN = 12 };
+    enum { FRONT_ROWS = 8 };
     const struct plan_layout *layouts = plan->plan->layouts;
     const struct plan_layout **points = sp_arena_array(arena, (size_t)plan->plan->n_layouts + 1, sizeof(*points));
     int n_points = 0;
@@ -75,7 +75,7 @@ int report_plan_front(struct sp_arena *arena, const struct report_plan *plan, in
     }
     qsort(points, (size_t)n_points, sizeof(*points), compare_times);
     *n_whole = n_points;
-    n_points = thin(points, n_points, DOZEN);
+    n_points = thin(points, n_points, FRONT_ROWS);
     for (int i = 0; i < n_points; i++) {
         rows[i] = (int)(points[i] - layouts);
     }

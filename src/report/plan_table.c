@@ -144,6 +144,19 @@ static void print_front(const struct page *page)
     report_grid_print(page->style, &grid);
 }
 
+/* What a better or worse machine would change, and when another layout would be the answer. */
+static void print_sensitivity(const struct page *page)
+{
+    const struct report_plan *plan = page->plan;
+    if (plan->sensitivity == NULL || plan->sensitivity->winner < 0) {
+        return;
+    }
+    const struct report_grid grid =
+        report_sensitivity_grid(page->arena, &plan->best->question->hardware, plan->sensitivity);
+    (void)fputc('\n', page->file);
+    report_grid_print(page->style, &grid);
+}
+
 static void print_rejections(const struct page *page)
 {
     const struct report_grid grid = report_plan_rejections(page->arena, page->plan);
@@ -240,6 +253,7 @@ void report_plan_table(const struct report_style *style, struct sp_arena *arena,
     if (fits) {
         print_ranking(&page);
         print_front(&page);
+        print_sensitivity(&page);
     } else {
         print_changes(&page);
     }

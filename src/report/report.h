@@ -240,7 +240,7 @@ const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct repo
 const char *report_plan_differs(struct sp_arena *arena, const struct report_plan *plan, int i);
 /* The same in short, for a table that has the figures. */
 const char *report_plan_brief(struct sp_arena *arena, const struct report_plan *plan, int i);
-/* By rank, which layouts stand in a table: the best of each family, or the front thinned to a dozen and by time. Returns
+/* By rank, which layouts stand in a table: the best of each family, or the front thinned and by time. Returns
  * how many; `rows` has room for all (plan_grid.c). */
 int report_plan_ranked(const struct report_plan *plan, int *rows);
 int report_plan_front(struct sp_arena *arena, const struct report_plan *plan, int *rows, int *n_whole);

@@ -44,9 +44,9 @@ static void place_grid(const struct space *space, int64_t tp, int64_t sp, struct
         return; /* a rule refuses it; its one order is the base's */
     }
     grid->n_orders = space_orders(space, &layout, orders);
-    enum axis(*kept)[N_AXES] = sp_arena_array(space->arena, (size_t)grid->n_orders, sizeof(*kept));
-    memcpy(kept, orders, (size_t)grid->n_orders * sizeof(*kept));
-    grid->orders = (const enum axis *)kept;
+    enum axis *kept = sp_arena_array(space->arena, (size_t)grid->n_orders * N_AXES, sizeof(*kept));
+    memcpy(kept, orders, (size_t)grid->n_orders * sizeof(orders[0]));
+    grid->orders = kept;
 }
 
 static void add_experts(const struct space *space, int64_t tp, int64_t sp, struct grid *grid, struct grids *grids)

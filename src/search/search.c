@@ -118,14 +118,31 @@ struct sweep_of_units {
     struct worker workers[MAX_THREADS];
 };
 
+#ifdef _OPENMP
+static int usual_threads(void)
+{
+    return omp_get_max_threads();
+}
+
+static int thread_number(void)
+{
+    return omp_get_thread_num();
+}
+#else
+static int usual_threads(void)
+{
+    return 1;
+}
+
+static int thread_number(void)
+{
+    return 0;
+}
+#endif
+
 static int threads_of(const struct plan_question *asked)
 {
-    int n = asked->n_threads;
-#ifdef _OPENMP
-    n = n > 0 ? n : omp_get_max_threads();
-#else
-    n = 1;
-#endif
+    int n = asked->n_threads > 0 ? asked->n_threads : usual_threads();
     return n < MAX_THREADS ? n : MAX_THREADS;
 }
 
@@ -143,15 +160,6 @@ static void close_workers(struct sweep_of_units *sweep)
     for (int i = 0; i < sweep->n_threads; i++) {
         sp_arena_close(sweep->workers[i].scratch);
     }
-}
-
-static int thread_number(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
 }
 
 /* What one unit found joins the rest. Units are merged in the order of their wave. */

@@ -5,7 +5,7 @@
 
 const char *const plan_objective_names[] = {"throughput", "memory", "gpus", "cost", NULL};
 
-enum { DEFAULT_TOP = 10, DEFAULT_KEPT = 48 };
+enum { DEFAULT_TOP = 6, DEFAULT_KEPT = 48 };
 static const int64_t DEFAULT_BATCH_TOKENS = (int64_t)16 << 20; /* the contract's, in tokens */
 
 void plan_question_init(struct plan_question *question, struct sp_arena *arena)
