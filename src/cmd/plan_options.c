@@ -438,12 +438,15 @@ bool plan_options_check(const struct plan_question *question, struct sp_arena *a
         const struct plan_counts *counts;
     } degrees[] = {{"tp", &axes->tp}, {"sp", &axes->sp}, {"pp", &axes->pp}, {"dp", &axes->dp}};
     for (size_t i = 0; is_one_cluster && i < SP_COUNT_OF(degrees); i++) {
-        for (int j = 0; j < degrees[i].counts->n; j++) {
-            if (gpus % degrees[i].counts->values[j] != 0) {
-                return sp_fail_rule(err, "gpus_product", "--%s: %lld does not divide %lld gpus; legal here: %s",
-                                    degrees[i].name, (long long)degrees[i].counts->values[j], (long long)gpus,
-                                    divisors_text(arena, gpus));
-            }
+        const struct plan_counts *counts = degrees[i].counts;
+        bool has_divisor = counts->n == 0;
+        for (int j = 0; j < counts->n; j++) {
+            has_divisor = has_divisor || gpus % counts->values[j] == 0;
+        }
+        if (!has_divisor) { /* one that does not among others is a rejection of the plan */
+            return sp_fail_rule(err, "gpus_product", "--%s: %lld does not divide %lld gpus; legal here: %s",
+                                degrees[i].name, (long long)counts->values[0], (long long)gpus,
+                                divisors_text(arena, gpus));
         }
     }
     return true;

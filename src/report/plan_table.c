@@ -151,6 +151,7 @@ static void print_sensitivity(const struct page *page)
     if (plan->sensitivity == NULL || plan->sensitivity->winner < 0) {
         return;
     }
+    assert(plan->best != NULL);
     const struct report_grid grid =
         report_sensitivity_grid(page->arena, &plan->best->question->hardware, plan->sensitivity);
     (void)fputc('\n', page->file);

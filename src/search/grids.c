@@ -64,8 +64,17 @@ static void add_experts(const struct space *space, int64_t tp, int64_t sp, struc
     }
 }
 
+/* A value that does not multiply to the cluster with those before it. */
+static void refuse(const struct space *space, struct units *units, const char *axis, int64_t value)
+{
+    if (units->n_refused++ == 0) {
+        units->refused = sp_format(space->arena, "%s %lld leaves no whole number for the other degrees of %lld gpus",
+                                   axis, (long long)value, (long long)space->gpus);
+    }
+}
+
 /* pp and the dp that is left; a dp that is asked for and not left makes no grid. */
-static void add_stages(const struct space *space, int64_t tp, int64_t sp, struct grids *grids)
+static void add_stages(const struct space *space, int64_t tp, int64_t sp, struct grids *grids, struct units *units)
 {
     int64_t left = space->gpus / tp / sp;
     const struct plan_axes *axes = &space->asked->axes;
@@ -74,6 +83,7 @@ static void add_stages(const struct space *space, int64_t tp, int64_t sp, struct
     for (int p = 0; p < pps.n; p++) {
         struct grid grid = {.pp = pps.items[p]};
         if (left % grid.pp != 0) {
+            refuse(space, units, "pp", grid.pp);
             continue;
         }
         grid.dp = left / grid.pp;
@@ -83,6 +93,9 @@ static void add_stages(const struct space *space, int64_t tp, int64_t sp, struct
             if (dps.items[d] == grid.dp) {
                 add_experts(space, tp, sp, &grid, grids);
                 break;
+            }
+            if (axes->dp.n > 0) {
+                refuse(space, units, "dp", dps.items[d]);
             }
         }
     }
@@ -145,14 +158,17 @@ void units_open(const struct space *space, uint64_t first_index, struct units *u
     for (int t = 0; t < tps.n; t++) {
         struct unit unit = {.tp = tps.items[t]};
         if (space->gpus % unit.tp != 0) {
+            refuse(space, units, "tp", unit.tp);
             continue;
         }
         space_degrees(&axes->sp, space->gpus / unit.tp, &sps);
         for (int s = 0; s < sps.n; s++) {
             unit.sp = sps.items[s];
-            if (space->gpus / unit.tp % unit.sp == 0) {
+            if (space->gpus / unit.tp % unit.sp != 0) {
+                refuse(space, units, "sp", unit.sp);
+            } else {
                 unit.first_grid = grids->n;
-                add_stages(space, unit.tp, unit.sp, grids);
+                add_stages(space, unit.tp, unit.sp, grids, units);
                 unit.n_grids = grids->n - unit.first_grid;
                 add_methods(space, &unit, units, grids);
             }

@@ -232,7 +232,8 @@ static void run_waves(struct sweep_of_units *sweep, struct units *units)
     for (int i = 0; i < units->n; i++) {
         total += units->items[i].size;
     }
-    sweep->plan->considered += total;
+    sweep->plan->considered += total + units->n_refused;
+    rejections_add(sweep->plan, sweep->arena, "gpus_product", units->n_refused, units->refused);
     int size = FIRST_WAVE;
     for (int first = 0; first < units->n; first += size, size = size < LARGEST_WAVE ? 2 * size : size) {
         int n = units->n - first < size ? units->n - first : size;

@@ -88,8 +88,10 @@ struct unit {
 struct units {
     int n, capacity;
     struct unit *items;
+    int64_t n_refused; /* values of degrees that leave no cluster, each counted once after those before it */
+    const char *refused;
 };
-/* In the order of the space. Degrees that do not multiply to the cluster make none. */
+/* In the order of the space. */
 void units_open(const struct space *space, uint64_t first_index, struct units *units, struct grids *grids);
 /* Layouts of a family: micro-batches x placements x shardings x schedules with their recomputations. */
 int64_t space_grid_size(const struct space *space, enum framework_id framework, const struct grid *grid);

@@ -19,20 +19,63 @@ static bool has_bit(unsigned set, unsigned bit)
     return (set >> bit & 1U) != 0;
 }
 
+static void add_value(struct values *out, int64_t value)
+{
+    if (out->n < MAX_VALUES) {
+        out->items[out->n++] = value;
+    }
+}
+
+static void add_divisors(int64_t of, struct values *out)
+{
+    int64_t d = 1;
+    for (; d * d < of; d++) {
+        if (of % d == 0) {
+            add_value(out, d);
+        }
+    }
+    int n_small = out->n;
+    if (d * d == of) {
+        add_value(out, d);
+    }
+    for (int i = n_small - 1; i >= 0; i--) {
+        add_value(out, of / out->items[i]);
+    }
+}
+
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-/* One batch for all layouts: 16 Mi tokens' worth of sequences, raised to the multiple of the largest power of two that
- * adds no more than an eighth, so that it divides over many ranks. */
-static int64_t default_batch(int64_t seq)
+static int64_t raised_to(int64_t value, int64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/* One batch for all layouts: 16 Mi tokens' worth of sequences, raised by an eighth at most so that it divides over many
+ * ranks: to a multiple of the largest divisor of the cluster that this allows, times the largest power of two. */
+static int64_t default_batch(int64_t seq, int64_t gpus)
 {
     static const int64_t most_added = 8; /* one part in */
     int64_t least = (DEFAULT_BATCH_TOKENS + seq - 1) / seq;
-    int64_t batch = least;
-    for (int64_t unit = 2; unit <= 2 * least; unit *= 2) {
-        int64_t raised = (least + unit - 1) / unit * unit;
-        batch = raised - least <= least / most_added ? raised : batch;
+    int64_t most = least + least / most_added;
+    struct values divisors = {0};
+    add_divisors(gpus, &divisors);
+    int64_t unit = 1;
+    for (int i = 0; i < divisors.n; i++) {
+        unit = raised_to(least, divisors.items[i]) <= most ? divisors.items[i] : unit;
     }
-    return batch;
+    while (raised_to(least, 2 * unit) <= most) {
+        unit *= 2;
+    }
+    return raised_to(least, unit);
+}
+
+/* The largest cluster that is asked for: all sizes share its batch. */
+static int64_t largest_cluster(const struct plan_question *asked, const struct question *base)
+{
+    const struct request *request = &asked->request;
+    int64_t nodes = request->nodes.value * (int64_t)base->hardware.node.gpus.value;
+    int64_t gpus = request->gpus.is_given ? request->gpus.value : nodes;
+    return gpus > 0 ? gpus : asked->max_gpus > 0 ? asked->max_gpus : 1;
 }
 
 struct request space_request(const struct space *space, enum framework_id framework)
@@ -60,7 +103,7 @@ static bool open_base(struct space *space, enum framework_id framework, struct s
         return false;
     }
     if (request.global_batch == NULL) {
-        base->run.global_batch = default_batch(base->run.seq);
+        base->run.global_batch = default_batch(base->run.seq, largest_cluster(space->asked, base));
     }
     space->is_batch_assumed = request.global_batch == NULL;
     space->global_batch = base->run.global_batch;
@@ -103,30 +146,6 @@ bool space_node_size(const struct plan_question *asked, struct sp_arena *arena, 
 }
 
 /* ---- degrees ---------------------------------------------------------------------------------------------------- */
-
-static void add_value(struct values *out, int64_t value)
-{
-    if (out->n < MAX_VALUES) {
-        out->items[out->n++] = value;
-    }
-}
-
-static void add_divisors(int64_t of, struct values *out)
-{
-    int64_t d = 1;
-    for (; d * d < of; d++) {
-        if (of % d == 0) {
-            add_value(out, d);
-        }
-    }
-    int n_small = out->n;
-    if (d * d == of) {
-        add_value(out, d);
-    }
-    for (int i = n_small - 1; i >= 0; i--) {
-        add_value(out, of / out->items[i]);
-    }
-}
 
 void space_degrees(const struct plan_counts *given, int64_t of, struct values *out)
 {
@@ -214,12 +233,11 @@ void space_micro_batches(const struct space *space, int64_t dp, struct values *o
 
 /* ---- pipeline --------------------------------------------------------------------------------------------------- */
 
-/* Without stages all schedules are the same: 1f1b stands for them where it may. */
+/* Without stages all schedules are the same: 1f1b stands for them, whatever is asked for. */
 bool space_has_schedule(const struct space *space, enum framework_id framework, enum schedule_id schedule, int64_t pp)
 {
     unsigned asked = space->asked->axes.schedules;
-    bool is_alone = pp == 1 && (asked == 0 || has_bit(asked, SCHEDULE_1F1B));
-    if (is_alone) {
+    if (pp == 1) {
         return schedule == SCHEDULE_1F1B;
     }
     return asked != 0 ? has_bit(asked, (unsigned)schedule)

@@ -26,10 +26,11 @@ struct walk {
     uint64_t index;       /* of the next layout in the order of the space: placements, then shardings, then pipelines */
     int n_pipelines;
     struct pipeline pipelines[MAX_PIPELINES];
-    int64_t n_legal; /* layouts of the legal pipelines; the others are counted when they are found */
-    int64_t n_pipes; /* of all pipelines */
-    int64_t n_order; /* layouts of one placement: shardings x pipelines */
-    int n_alive;     /* placements that no bound has left out ... */
+    int64_t n_legal;      /* layouts of the legal pipelines; the others are counted when they are found */
+    int64_t n_offloading; /* of them, those whose activations the framework can send to the host */
+    int64_t n_pipes;      /* of all pipelines */
+    int64_t n_order;      /* layouts of one placement: shardings x pipelines */
+    int n_alive;          /* placements that no bound has left out ... */
     int alive[MAX_ORDERS];
     bool has_best; /* of the family */
     struct plan_layout best;
@@ -136,11 +137,13 @@ static bool keeps_method(struct walk *walk, int64_t count)
     return holds;
 }
 
-/* What the framework itself does not run. */
+/* What the framework itself does not run, whatever is recomputed. */
 static bool is_run(struct walk *walk, int64_t count)
 {
     struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
-    const char *refusal = framework_refusal(ask(walk));
+    struct question *question = ask(walk);
+    question->layout.offloads_activations = false;
+    const char *refusal = framework_refusal(question);
     if (refusal != NULL) {
         reject(walk, "not_in_framework", count, refusal);
     }
@@ -198,13 +201,18 @@ static void list_pipelines(struct walk *walk)
 /* Of the grid and micro-batch at work, over `times` placements and shardings. */
 static void check_pipelines(struct walk *walk, int64_t times)
 {
-    walk->n_legal = 0;
+    const struct space *space = walk->search->space;
+    const struct framework_spec *framework = &walk->worker->question.software.framework;
+    walk->n_legal = walk->n_offloading = 0;
     for (int i = 0; i < walk->n_pipelines; i++) {
         struct pipeline *pipeline = &walk->pipelines[i];
         walk->at.schedule = pipeline->schedule;
         walk->at.vpp = pipeline->vpp;
         pipeline->is_legal = keeps_theme(walk, RULES_PIPELINE, times * pipeline->n_recomputes);
         walk->n_legal += pipeline->is_legal ? pipeline->n_recomputes : 0;
+        for (int r = 0; pipeline->is_legal && r < pipeline->n_recomputes; r++) {
+            walk->n_offloading += framework_offloads_activations(framework, space_recompute(space, r).kind) ? 1 : 0;
+        }
     }
 }
 
@@ -293,6 +301,13 @@ static bool is_block_legal(struct walk *walk)
     return !is_given || walk->at.recompute.kind != RECOMPUTE_BLOCK || keeps_theme(walk, RULES_PIPELINE, walk->n_alive);
 }
 
+/* Counted by reject_offloads() where it is not. */
+static bool is_run_offloading(const struct walk *walk)
+{
+    return (walk->at.offload & PLAN_OFFLOAD_ACTIVATIONS) == 0 ||
+           framework_offloads_activations(&walk->worker->question.software.framework, walk->at.recompute.kind);
+}
+
 /* index: of the first of them in the first placement. */
 static void over_pipelines(struct walk *walk, uint64_t index)
 {
@@ -306,7 +321,7 @@ static void over_pipelines(struct walk *walk, uint64_t index)
             walk->at.recompute = space_recompute(space, r);
             layout.recompute = walk->at.recompute.kind;
             layout.recompute_layers = walk->at.recompute.layers;
-            if (is_block_legal(walk)) {
+            if (is_run_offloading(walk) && is_block_legal(walk)) {
                 price(walk, &layout, index + (uint64_t)r);
             }
         }
@@ -339,14 +354,35 @@ static bool is_decided(struct walk *walk, struct step_bound bound, int64_t count
 
 /* Legal shardings of the grid at work, found once for all its placements. */
 struct shardings {
-    int n_legal;
+    int64_t n_layouts; /* legal ones of one placement: shardings x pipelines */
     bool is_legal[N_ZERO_STAGES][N_PLAN_OFFLOADS];
 };
 
-static void check_shardings(struct walk *walk, int64_t times, struct shardings *shardings)
+/* Layouts of the sharding at work that the framework runs: of the legal pipelines, those whose activations can go where
+ * they are to go. */
+static int64_t count_run(const struct walk *walk)
+{
+    return (walk->at.offload & PLAN_OFFLOAD_ACTIVATIONS) != 0 ? walk->n_offloading : walk->n_legal;
+}
+
+/* The others are counted. */
+static void reject_offloads(struct walk *walk, int64_t n_orders)
+{
+    struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
+    struct question *question = ask(walk);
+    bool is_full = framework_offloads_activations(&question->software.framework, RECOMPUTE_FULL);
+    question->layout.recompute = is_full ? RECOMPUTE_NONE : RECOMPUTE_FULL;
+    const char *refusal = framework_refusal(question);
+    int64_t count = n_orders * (walk->n_legal - count_run(walk));
+    reject(walk, "not_in_framework", count, refusal != NULL ? refusal : "");
+    sp_arena_rewind(walk->worker->scratch, mark);
+}
+
+static void check_shardings(struct walk *walk, int64_t n_orders, struct shardings *shardings)
 {
     const struct space *space = walk->search->space;
-    *shardings = (struct shardings){.n_legal = 0};
+    int64_t times = n_orders * walk->n_legal;
+    *shardings = (struct shardings){.n_layouts = 0};
     for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
         for (unsigned offload = 0; offload < N_PLAN_OFFLOADS; offload++) {
             walk->at.zero = zero;
@@ -355,8 +391,11 @@ static void check_shardings(struct walk *walk, int64_t times, struct shardings *
                 continue;
             }
             bool is_legal = keeps_theme(walk, RULES_SOFTWARE, times) && is_run(walk, times);
-            shardings->is_legal[zero][offload] = is_legal;
-            shardings->n_legal += is_legal ? 1 : 0;
+            shardings->is_legal[zero][offload] = is_legal && count_run(walk) > 0;
+            shardings->n_layouts += is_legal ? count_run(walk) : 0;
+            if (is_legal && count_run(walk) < walk->n_legal) {
+                reject_offloads(walk, n_orders);
+            }
         }
     }
     walk->at.zero = 0;
@@ -373,7 +412,7 @@ static void search_sharding(struct walk *walk, uint64_t index)
         double place_s = step_pricer_place_bound(walk->worker->pricer, i);
         bound.step_time_s = i == 0 ? place_s : fmin(bound.step_time_s, place_s);
     }
-    if (!is_decided(walk, bound, walk->n_alive * walk->n_legal)) {
+    if (!is_decided(walk, bound, walk->n_alive * count_run(walk))) {
         over_pipelines(walk, index);
     }
 }
@@ -423,7 +462,7 @@ static void place_all(struct walk *walk, double peak_bytes, int64_t count)
 /* All placements of the rank at work, unless a bound decides. */
 static void search_rank(struct walk *walk, const struct shardings *shardings)
 {
-    int64_t count = shardings->n_legal * walk->n_legal;
+    int64_t count = shardings->n_layouts;
     struct layout_spec layout = space_layout(walk->search->space, &walk->at);
     step_pricer_rank(walk->worker->pricer, &layout);
     struct step_bound bound = step_pricer_rank_bound(walk->worker->pricer);
@@ -445,8 +484,8 @@ static void search_batch(struct walk *walk)
         return;
     }
     check_pipelines(walk, n_orders * n_shardings);
-    check_shardings(walk, n_orders * walk->n_legal, &shardings);
-    if (shardings.n_legal > 0 && walk->n_legal > 0) {
+    check_shardings(walk, n_orders, &shardings);
+    if (shardings.n_layouts > 0) {
         search_rank(walk, &shardings);
     }
 }

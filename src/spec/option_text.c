@@ -199,13 +199,13 @@ bool offload_parse(struct sp_arena *arena, const char *text, struct layout_spec 
     bool is_named[N_OFFLOADS] = {false};
     const char *at = strcmp(text, "none") == 0 ? NULL : text;
     while (at != NULL) {
-        size_t length = strcspn(at, ",");
+        size_t length = strcspn(at, ",+"); /* + as plan joins them */
         int which = sp_index_of(sp_strndup(arena, at, length), offload_names);
         if (which < 0 || is_named[which]) {
             return fail_offload(text, err);
         }
         is_named[which] = true;
-        at = at[length] == ',' ? at + length + 1 : NULL;
+        at = at[length] != '\0' ? at + length + 1 : NULL;
     }
     layout->offloads_activations = is_named[0];
     layout->offloads_optimizer = is_named[1];

@@ -82,6 +82,38 @@ static bool check_length(struct question *question, struct sp_error *err)
                         multiples_text(question->arena, seq, rule.unit));
 }
 
+/* ---- what a framework has no mask for ---------------------------------------------------------------------------- */
+
+/* A balanced split under a mask that these implementations do not take. */
+static bool is_mask_refused(const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    bool is_balanced = layout->method == METHOD_ZIGZAG || layout->method == METHOD_STRIPED ||
+                       (layout->framework == FRAMEWORK_TORCH && layout->method == METHOD_ALLGATHER);
+    bool is_causal_only = layout->framework == FRAMEWORK_RING_FLASH_ATTN || layout->framework == FRAMEWORK_TORCH;
+    return question->run.mask == MASK_FULL && layout->sp > 1 && is_balanced && is_causal_only;
+}
+
+/* PyTorch's context parallel has no mask of documents. */
+static bool are_documents_refused(const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    return question->run.document_tokens > 0 && layout->sp > 1 && layout->framework == FRAMEWORK_TORCH &&
+           layout->method != METHOD_ULYSSES;
+}
+
+const char *sequence_refusal(const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    if (is_mask_refused(question)) {
+        return sp_format(question->arena, "%s in %s balances a causal mask and refuses a full one",
+                         method_names[layout->method], framework_names[layout->framework]);
+    }
+    return are_documents_refused(question)
+               ? "torch: context_parallel attends across documents (its mask is causal only)"
+               : NULL;
+}
+
 /* ---- documents -------------------------------------------------------------------------------------------------- */
 
 static void warn_padding(struct question *question, int64_t documents)
@@ -123,7 +155,7 @@ static bool check_documents(struct question *question, struct sp_error *err)
     if (layout->sp > 1 && !is_contiguous) { /* else a rank has whole documents at attention */
         warn_padding(question, documents);
     }
-    if (layout->sp > 1 && layout->framework == FRAMEWORK_TORCH && layout->method != METHOD_ULYSSES) {
+    if (are_documents_refused(question)) {
         sp_texts_add(&question->warnings,
                      "torch: context_parallel attends across documents (its mask is causal only): priced as if it kept "
                      "them apart");
@@ -154,16 +186,9 @@ static void warn_mask(struct question *question)
         sp_texts_add(&question->warnings, "window %lld hides nothing of a sequence of %lld: the same as --mask causal",
                      (long long)run->window, (long long)run->seq);
     }
-    const struct layout_spec *layout = &question->layout;
-    bool is_balanced = layout->method == METHOD_ZIGZAG || layout->method == METHOD_STRIPED ||
-                       (layout->framework == FRAMEWORK_TORCH && layout->method == METHOD_ALLGATHER);
-    bool is_causal_only = layout->framework == FRAMEWORK_RING_FLASH_ATTN || layout->framework == FRAMEWORK_TORCH;
-    if (run->mask == MASK_FULL && layout->sp > 1 && is_balanced && is_causal_only) {
-        sp_texts_add(
-            &question->warnings,
-            "%s in %s balances a causal mask and refuses a full one: priced as if it did not; ring and ulysses "
-            "take it",
-            method_names[layout->method], framework_names[layout->framework]);
+    if (is_mask_refused(question)) {
+        sp_texts_add(&question->warnings, "%s: priced as if it did not; ring and ulysses take it",
+                     sequence_refusal(question));
     }
     int64_t window = 0;
     int64_t count = run->mask == MASK_MODEL ? 0 : windowed_layers(&question->model, &window);

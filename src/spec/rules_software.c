@@ -73,10 +73,71 @@ static const char *sharded_pipeline_refusal(const struct question *question)
     return sp_format(question->arena, "DeepSpeed's pipeline runs with zero 0 or 1, not with zero %d", layout->zero);
 }
 
+bool framework_offloads_activations(const struct framework_spec *framework, enum recompute_kind recompute)
+{
+    bool keeps_all = recompute == RECOMPUTE_NONE || recompute == RECOMPUTE_SELECTIVE;
+    switch ((enum offloads_activations)framework->offloads_activations) {
+    case OFFLOADS_KEPT:
+        return keeps_all;
+    case OFFLOADS_CHECKPOINTS:
+        return recompute == RECOMPUTE_FULL;
+    case OFFLOADS_ANY:
+        break;
+    }
+    return true;
+}
+
+static const char *activations_refusal(const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    const struct framework_spec *framework = &question->software.framework;
+    if (!layout->offloads_activations || framework_offloads_activations(framework, layout->recompute)) {
+        return NULL;
+    }
+    bool is_kept = framework->offloads_activations == (int)OFFLOADS_KEPT;
+    return sp_format(question->arena, "%s offloads activations only with recompute %s",
+                     framework_names[layout->framework], is_kept ? "none or selective" : "full");
+}
+
+static const char *state_refusal(const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    const char *name = framework_names[layout->framework];
+    switch ((enum offloads_state)question->software.framework.offloads_state) {
+    case OFFLOADS_OPTIMIZER:
+        return layout->offloads_parameters ? sp_format(question->arena, "%s does not offload parameters", name) : NULL;
+    case OFFLOADS_TOGETHER:
+        return layout->offloads_optimizer != layout->offloads_parameters
+                   ? sp_format(question->arena, "%s offloads optimizer and parameters only together, with zero 3", name)
+                   : NULL;
+    case OFFLOADS_EITHER:
+        return layout->offloads_parameters && !layout->offloads_optimizer
+                   ? sp_format(question->arena, "%s offloads parameters only with the optimizer", name)
+                   : NULL;
+    }
+    return NULL;
+}
+
+enum { N_REFUSALS = 5 };
+static void find_refusals(const struct question *question, const char *refusals[N_REFUSALS])
+{
+    refusals[0] = composition_refusal(question);
+    refusals[1] = sharded_pipeline_refusal(question);
+    refusals[2] = state_refusal(question);
+    refusals[3] = sequence_refusal(question);
+    refusals[4] = activations_refusal(question);
+}
+
 const char *framework_refusal(const struct question *question)
 {
-    const char *composition = composition_refusal(question);
-    return composition != NULL ? composition : sharded_pipeline_refusal(question);
+    const char *refusals[N_REFUSALS];
+    find_refusals(question, refusals);
+    for (int i = 0; i < N_REFUSALS; i++) {
+        if (refusals[i] != NULL) {
+            return refusals[i];
+        }
+    }
+    return NULL;
 }
 
 static void warn_refusals(struct question *question)
@@ -89,6 +150,12 @@ static void warn_refusals(struct question *question)
     if (sharding != NULL) {
         sp_texts_add(&question->warnings, "%s: priced as if it %s; use --zero 1 or --pp 1", sharding,
                      question->layout.framework == FRAMEWORK_MEGATRON ? "were" : "did");
+    }
+    const char *offloads[] = {state_refusal(question), activations_refusal(question)};
+    for (size_t i = 0; i < SP_COUNT_OF(offloads); i++) {
+        if (offloads[i] != NULL) {
+            sp_texts_add(&question->warnings, "%s: priced as if it did", offloads[i]);
+        }
     }
 }
 

@@ -24,6 +24,9 @@
     TEXT(owner, schema, schema_text), TEXT(owner, name, "name of the file"), TEXT(owner, title, "as people write it"), \
         TEXT(owner, source, "where the file as a whole comes from")
 
+const char *const offloads_activations_names[] = {"kept", "checkpoints", "any", NULL};
+const char *const offloads_state_names[] = {"optimizer", "together", "either", NULL};
+
 #define FRAMEWORK_SETTABLE                                                                                             \
     CHOICE(framework_spec, gradient_dtype, dtype_names, "of the gradients that are reduced"),                          \
         CHOICE(framework_spec, moment_dtype, dtype_names, "of Adam's two moments"),                                    \
@@ -40,6 +43,8 @@
         FLAG(framework_spec, pads_vocabulary, "vocabulary rounded up to a multiple of 128 x tp"),                      \
         FLAG(framework_spec, combines_tp_and_pp, "its sequence parallelism runs beside tp and pp"),                    \
         FLAG(framework_spec, shards_in_pipelines, "ZeRO 2 and 3 run beside pipeline stages"),                          \
+        CHOICE(framework_spec, offloads_activations, offloads_activations_names, "what it sends to the host"),         \
+        CHOICE(framework_spec, offloads_state, offloads_state_names, "what of the state lives on the host"),           \
         FIGURE(framework_spec, step_host_forward, SP_SECONDS, 0, 1, "host time of one step of a ring, forward"),       \
         FIGURE(framework_spec, step_host_backward, SP_SECONDS, 0, 1, "host time of one step of a ring, backward"),     \
         FIGURE(framework_spec, offload_overhead, SP_SECONDS, 0, 1000,                                                  \

@@ -277,6 +277,15 @@ extern const char *const kernels_names[];
 enum loss_id { LOSS_PLAIN, LOSS_FUSED, LOSS_CHUNKED, N_LOSSES };
 extern const char *const loss_names[];
 
+/* What a framework sends to the host: activations that no or selective recomputation keeps (Megatron's fine-grained
+ * offloading), checkpoints of recomputed layers (DeepSpeed's cpu_checkpointing), or any. */
+enum offloads_activations { OFFLOADS_KEPT, OFFLOADS_CHECKPOINTS, OFFLOADS_ANY };
+extern const char *const offloads_activations_names[];
+/* The optimizer (Megatron's HybridDeviceOptimizer), optimizer and parameters only together (FSDP's CPUOffloadPolicy), or
+ * the optimizer with or without the parameters (DeepSpeed). */
+enum offloads_state { OFFLOADS_OPTIMIZER, OFFLOADS_TOGETHER, OFFLOADS_EITHER };
+extern const char *const offloads_state_names[];
+
 /* frameworks/NAME.json: memory policy and fixed costs of a framework. Attention methods are rows of method/traits.c. */
 struct framework_spec {
     const char *schema;
@@ -300,6 +309,8 @@ struct framework_spec {
     bool combines_tp_and_pp;        /* its sequence parallelism runs beside tp and pp */
     bool shards_in_pipelines;       /* ZeRO 2 and 3 run beside pipeline stages */
     const char *schedules;          /* that it has: "1f1b,interleaved" */
+    int offloads_activations;       /* enum offloads_activations */
+    int offloads_state;             /* enum offloads_state */
     const char *plain_loss; /* name in frameworks/losses of its plain cross entropy, e.g. "plain", "plain-megatron" */
     const char *fused_loss;
     struct sp_figure step_host_forward; /* host time of one ring step, forward: the floor for short shards */
@@ -537,6 +548,8 @@ bool layout_check_theme(struct question *question, enum rule_theme theme, struct
 /* The framework's own: what estimate prices with a warning, plan leaves out and launch refuses. NULL when the framework
  * runs the layout, else why it does not. Copies into the question's arena. */
 const char *framework_refusal(const struct question *question);
+/* The part of it that depends on recomputation: whether activations can go to the host under the layout's. */
+bool framework_offloads_activations(const struct framework_spec *framework, enum recompute_kind recompute);
 bool framework_has_schedule(const struct framework_spec *framework, enum schedule_id schedule);
 
 /* The question of another layout on the same inputs: a copy of `base` with its layout replaced, and what it assumes and

@@ -308,6 +308,8 @@ bool rules_degrees(struct question *question, struct sp_error *err);
 bool rules_experts(struct question *question, struct sp_error *err);
 bool rules_sequence(struct question *question, struct sp_error *err);
 bool rules_pipeline(struct question *question, struct sp_error *err);
+/* Why the framework has no mask for the run, or NULL. Copies into the arena. */
+const char *sequence_refusal(const struct question *question);
 /* tp x sp x pp x dp is the cluster. */
 bool layout_fills_cluster(const struct question *question);
 /* "1, 2, 4, 8": the divisors of n, of more than ten those nearest to `near`. Copies into arena. */

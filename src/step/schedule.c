@@ -17,7 +17,9 @@ double schedule_bubble(const struct layout_spec *layout, const struct stage_time
     case SCHEDULE_ZB_H1:
         return both - 2 * others->weight_s; /* weight gradients fill two of its three parts */
     case SCHEDULE_ZBV:
-        return 0;
+        /* no gap once a rank has begun; the last rank begins when the first micro-batch has come down the first half of the
+         * V, a chunk of every other rank, and the optimizer waits for all of them */
+        return others->forward_s / (double)layout->vpp;
     case SCHEDULE_DUALPIPE:
         /* (p/2 - 1)(F&B + B - 3 W), F&B the overlapped pair, priced as F + B; the sums are over p - 1 stages */
         return p > 2 ? (p / 2 - 1) / (p - 1) * (both + others->backward_s - 3 * others->weight_s) : 0;
@@ -30,6 +32,9 @@ double schedule_bubble(const struct layout_spec *layout, const struct stage_time
 
 double schedule_in_flight(const struct layout_spec *layout, int64_t micro_batches, int64_t stage)
 {
+    if (layout->pp == 1) {
+        return 1; /* nothing to fill: a micro-batch is done before the next, whatever the schedule is called */
+    }
     double p = (double)layout->pp;
     double m = (double)micro_batches;
     double i = (double)stage;

@@ -40,6 +40,7 @@ static void pick_axes(struct sp_arena *arena, struct plan_axes *axes)
     axes->tp = some_of(arena, degrees, 4);
     axes->sp = some_of(arena, degrees, 5);
     axes->pp = chance(2) ? some_of(arena, degrees, 5) : axes->pp;
+    axes->dp = chance(4) ? some_of(arena, degrees, 5) : axes->dp;
     axes->ep = some_of(arena, degrees, 4);
     axes->micro_batch = chance(2) ? some_of(arena, batches, 3) : axes->micro_batch;
     axes->frameworks = 1U << next_random(&state) % N_FRAMEWORKS;
@@ -81,6 +82,7 @@ static void pick_question(struct sp_arena *arena, struct plan_question *question
     if (chance(4)) {
         sp_texts_add(&request->set, "run.loss=chunked");
     }
+    request->mask = chance(5) ? "full" : NULL;
     question->objective = (enum plan_objective)(next_random(&state) % 2);
     question->n_threads = 1;
     question->n_top = 1 + (int)(next_random(&state) % 4);

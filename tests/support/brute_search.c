@@ -17,6 +17,12 @@ struct run {
     uint64_t index;
 };
 
+static void refuse(struct run *run)
+{
+    run->plan->considered++;
+    rejections_add(run->plan, run->arena, "gpus_product", 1, "");
+}
+
 static void consider(struct run *run, const struct assignment *assignment)
 {
     struct plan *plan = run->plan;
@@ -138,6 +144,33 @@ static void over_experts(struct run *run, struct assignment *a)
     }
 }
 
+static bool has_dp(const struct run *run, int64_t left)
+{
+    const struct plan_counts *dp = &run->asked->axes.dp;
+    bool has_it = dp->n == 0;
+    for (int d = 0; d < dp->n; d++) {
+        has_it = has_it || dp->values[d] == left;
+    }
+    return has_it;
+}
+
+/* Values of pp and dp that do not multiply to the cluster, once for tp and sp. */
+static void refuse_stages(struct run *run, int64_t left)
+{
+    const struct plan_counts *dp = &run->asked->axes.dp;
+    struct values pps;
+    space_degrees(&run->asked->axes.pp, left, &pps);
+    for (int p = 0; p < pps.n; p++) {
+        if (left % pps.items[p] != 0) {
+            refuse(run);
+            continue;
+        }
+        for (int d = 0; d < dp->n && dp->values[d] != left / pps.items[p]; d++) {
+            refuse(run);
+        }
+    }
+}
+
 static void over_stages(struct run *run, struct assignment *a, int64_t left)
 {
     struct values pps;
@@ -148,7 +181,9 @@ static void over_stages(struct run *run, struct assignment *a, int64_t left)
             continue;
         }
         a->dp = left / a->pp;
-        over_experts(run, a);
+        if (has_dp(run, a->dp)) {
+            over_experts(run, a);
+        }
     }
 }
 
@@ -186,12 +221,19 @@ bool brute_search(const struct plan_question *question, struct sp_arena *arena, 
     families_init(&run.families, arena, question->n_top > question->n_kept ? question->n_top : question->n_kept);
     space_degrees(&question->axes.tp, gpus, &tps);
     for (int t = 0; t < tps.n; t++) {
+        if (gpus % tps.items[t] != 0) {
+            refuse(&run);
+            continue;
+        }
         space_degrees(&question->axes.sp, gpus / tps.items[t], &sps);
         for (int s = 0; s < sps.n; s++) {
             struct assignment a = {.tp = tps.items[t], .sp = sps.items[s]};
-            if (gpus % (a.tp * a.sp) == 0) {
-                over_methods(&run, &a, gpus / a.tp / a.sp);
+            if (gpus % (a.tp * a.sp) != 0) {
+                refuse(&run);
+                continue;
             }
+            refuse_stages(&run, gpus / a.tp / a.sp);
+            over_methods(&run, &a, gpus / a.tp / a.sp);
         }
     }
     ranking_finish(&run.families, &run.front, question->n_top, arena, plan);

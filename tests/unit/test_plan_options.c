@@ -192,6 +192,10 @@ static void degrees_divide_the_cluster(void **state)
     reading.options.plan.pp = "3,5";
     assert_true(read_options(&reading));
     reading.question.request.gpus = (struct sp_option_count){true, 24};
+    assert_true(plan_options_check(&reading.question, reading.arena, &reading.err)); /* 3 does */
+    reading.options.plan.pp = "5,7";
+    assert_true(read_options(&reading));
+    reading.question.request.gpus = (struct sp_option_count){true, 24};
     assert_false(plan_options_check(&reading.question, reading.arena, &reading.err));
     assert_error_contains(&reading.err, "--pp: 5 does not divide 24 gpus; legal here: 1, 2, 3, 4, 6, 8, 12, 24");
     reading.question.objective = PLAN_GPUS; /* smaller clusters are tried */

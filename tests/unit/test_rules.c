@@ -931,6 +931,43 @@ static void sharded_gradients_in_a_pipeline_are_warned(void **state)
     assert_int_equal(question.warnings.count, 0);
 }
 
+/* Facts of the frameworks' files: what is warned of here is left out of plans. */
+static void offloads_that_a_framework_lacks_are_warned(void **state)
+{
+    (void)state;
+    struct question question;
+    describe_question(&question);
+    question.layout.offloads_activations = true;
+    question.software.framework.offloads_activations = (int)OFFLOADS_KEPT;
+    question.layout.recompute = RECOMPUTE_SELECTIVE;
+    expect_legal(&question);
+    assert_null(framework_refusal(&question));
+    question.layout.recompute = RECOMPUTE_FULL;
+    expect_legal(&question);
+    assert_string_equal(framework_refusal(&question),
+                        "megatron offloads activations only with recompute none or selective");
+    assert_true(
+        sp_texts_has(&question.warnings,
+                     "megatron offloads activations only with recompute none or selective: priced as if it did"));
+    question.software.framework.offloads_activations = (int)OFFLOADS_CHECKPOINTS;
+    assert_null(framework_refusal(&question));
+    question.layout.recompute = RECOMPUTE_NONE;
+    assert_string_equal(framework_refusal(&question), "megatron offloads activations only with recompute full");
+    question.layout.offloads_activations = false;
+    question.layout.zero = 3;
+    question.layout.offloads_optimizer = true;
+    question.software.framework.offloads_state = (int)OFFLOADS_TOGETHER;
+    assert_string_equal(framework_refusal(&question),
+                        "megatron offloads optimizer and parameters only together, with zero 3");
+    question.layout.offloads_parameters = true;
+    assert_null(framework_refusal(&question));
+    question.software.framework.offloads_state = (int)OFFLOADS_OPTIMIZER;
+    assert_string_equal(framework_refusal(&question), "megatron does not offload parameters");
+    question.software.framework.offloads_state = (int)OFFLOADS_EITHER;
+    question.layout.offloads_optimizer = false;
+    assert_string_equal(framework_refusal(&question), "megatron offloads parameters only with the optimizer");
+}
+
 /* tp 16 over nodes of 8, and tp 4 that the order pulls apart: GPUs 0, 6, 12, 18. */
 static void tp_beyond_a_node_is_warned(void **state)
 {
@@ -1007,6 +1044,7 @@ int main(void)
         cmocka_unit_test(frameworks_without_tp_and_pp_are_warned),
         cmocka_unit_test(parameters_are_offloaded_from_zero_3_only),
         cmocka_unit_test(sharded_gradients_in_a_pipeline_are_warned),
+        cmocka_unit_test(offloads_that_a_framework_lacks_are_warned),
         cmocka_unit_test(tp_beyond_a_node_is_warned),
         cmocka_unit_test(divisors_are_those_near_the_value),
     };

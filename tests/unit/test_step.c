@@ -63,6 +63,21 @@ static void bubbles_follow_their_formulas(void **state)
     double weights = time_of(&plain, "qkv weight gradient") + time_of(&plain, "output weight gradient") +
                      time_of(&plain, "gate and up weight gradient") + time_of(&plain, "down weight gradient");
     assert_close(plain.time_s[TIME_BUBBLE] - zb.time_s[TIME_BUBBLE], 2 * weights / 3, 1e-9);
+    /* ZBV: the last rank begins after a chunk's forward, half of the 10 layers, on each of the two others */
+    struct estimate zbv;
+    estimate_from(arena, sp_format(arena, "%sschedule=zbv", base), &zbv);
+    double forward = 0;
+    for (int i = 0; i < zbv.n_operators; i++) {
+        bool is_forward = zbv.operators[i].is_of_layer && zbv.operators[i].pass == STEP_FORWARD;
+        forward += is_forward ? zbv.operators[i].count * zbv.operators[i].time_s : 0;
+    }
+    assert_close(zbv.time_s[TIME_BUBBLE], 2 * (forward / 6) / 2, 1e-9);
+    /* one stage: no schedule holds more than the micro-batch at work */
+    struct estimate alone, alone_gpipe;
+    estimate_from(arena, "model=llama-3.1-8b hardware=dgx-h100 gpus=8 tp=4 dp=2 seq=8192 batch=6", &alone);
+    estimate_from(arena, "model=llama-3.1-8b hardware=dgx-h100 gpus=8 tp=4 dp=2 seq=8192 batch=6 schedule=gpipe",
+                  &alone_gpipe);
+    assert_close(alone_gpipe.peak_bytes, alone.peak_bytes, 0);
     /* in flight on the first stage: 3 under 1F1B, all 6 under GPipe; both hold the whole layers of a micro-batch */
     assert_close(tensor_of(&gpipe, "saved activations") / 6, tensor_of(&plain, "saved activations") / 3, 1e-9);
     sp_arena_close(arena);
