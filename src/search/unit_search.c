@@ -1,220 +1,9 @@
-/* One unit of the space: its rules, its bounds, its layouts. What is shared is decided as early as it can be, and what is
- * left out is counted whole. */
-#include "search/search_internal.h"
+/* One unit of the space: its bounds and its layouts. */
+#include "search/unit_walk.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-
-/* Schedules with their chunks, of one pp. */
-struct pipeline {
-    enum schedule_id schedule;
-    int64_t vpp;
-    int n_recomputes;
-    bool is_legal;
-};
-enum { MAX_PIPELINES = 512 };
-
-/* The search of one unit. */
-struct walk {
-    const struct search *search;
-    const struct unit *unit;
-    const struct grid *grid;
-    struct worker *worker;
-    struct findings *findings;
-    struct assignment at; /* what is decided so far */
-    uint64_t index;       /* of the next layout in the order of the space: placements, then shardings, then pipelines */
-    int n_pipelines;
-    struct pipeline pipelines[MAX_PIPELINES];
-    int64_t n_legal;      /* layouts of the legal pipelines; the others are counted when they are found */
-    int64_t n_offloading; /* of them, those whose activations the framework can send to the host */
-    int64_t n_pipes;      /* of all pipelines */
-    int64_t n_order;      /* layouts of one placement: shardings x pipelines */
-    int n_alive;          /* placements that no bound has left out ... */
-    int alive[MAX_ORDERS];
-    bool has_best; /* of the family */
-    struct plan_layout best;
-};
-
-/* ---- counting ---------------------------------------------------------------------------------------------------- */
-
-static void reject(struct walk *walk, const char *reason, int64_t count, const char *example)
-{
-    rejections_add(&walk->findings->counts, walk->findings->arena, reason, count, example);
-}
-
-static bool has_reason(const struct walk *walk, const char *reason)
-{
-    const struct plan *counts = &walk->findings->counts;
-    for (int i = 0; i < counts->n_rejections; i++) {
-        if (strcmp(counts->rejections[i].reason, reason) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The layout at work, as options say it. */
-static const char *layout_text(const struct walk *walk)
-{
-    struct sp_arena *arena = walk->worker->scratch;
-    const struct layout_spec layout = space_layout(walk->search->space, &walk->at);
-    const char *part = layout.method == METHOD_USP ? sp_format(arena, " sp-ulysses %lld", (long long)layout.sp_ulysses)
-                       : layout.method == METHOD_DOUBLE_RING
-                           ? sp_format(arena, " sp-inner %lld", (long long)layout.sp_inner)
-                           : "";
-    return sp_format(arena, "%s %s tp %lld sp %lld%s pp %lld dp %lld micro-batch %lld",
-                     framework_names[layout.framework], method_names[layout.method], (long long)layout.tp,
-                     (long long)layout.sp, part, (long long)layout.pp, (long long)layout.dp,
-                     (long long)layout.micro_batch);
-}
-
-static void reject_bytes(struct walk *walk, const char *reason, int64_t count, double bytes, bool is_bound)
-{
-    if (has_reason(walk, reason)) {
-        reject(walk, reason, count, "");
-        return;
-    }
-    struct sp_arena *scratch = walk->worker->scratch;
-    struct sp_arena_mark mark = sp_arena_mark(scratch);
-    bool is_host = strcmp(reason, "host_memory") == 0;
-    double limit = is_host ? walk->search->constraints.host_bytes : walk->search->constraints.most_bytes;
-    reject(walk, reason, count,
-           sp_format(scratch, "%s: %s%s %s, of %s", layout_text(walk), is_bound ? "at least " : "",
-                     sp_quantity_print(scratch, bytes, SP_BYTES), is_host ? "of host memory" : "at its peak",
-                     sp_quantity_print(scratch, limit, SP_BYTES)));
-    sp_arena_rewind(scratch, mark);
-}
-
-static void reject_time(struct walk *walk, const char *reason, int64_t count, double time_s)
-{
-    if (has_reason(walk, reason)) {
-        reject(walk, reason, count, "");
-        return;
-    }
-    struct sp_arena *scratch = walk->worker->scratch;
-    struct sp_arena_mark mark = sp_arena_mark(scratch);
-    reject(walk, reason, count,
-           sp_format(scratch, "%s: at least %s a step", layout_text(walk),
-                     sp_quantity_print(scratch, time_s, SP_SECONDS)));
-    sp_arena_rewind(scratch, mark);
-}
-
-/* ---- rules ------------------------------------------------------------------------------------------------------- */
-
-/* The question of what is decided so far, for rules; texts go to scratch. */
-static struct question *ask(struct walk *walk)
-{
-    struct question *question = &walk->worker->question;
-    struct sp_arena *scratch = walk->worker->scratch;
-    question->layout = space_layout(walk->search->space, &walk->at);
-    question->warnings = (struct sp_texts){.arena = scratch};
-    return question;
-}
-
-/* False, and counted, when a theme of rules refuses what is decided so far. */
-static bool keeps_theme(struct walk *walk, enum rule_theme theme, int64_t count)
-{
-    struct sp_error err = {.kind = SP_ERROR_NONE};
-    struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
-    bool holds = layout_check_theme(ask(walk), theme, &err);
-    if (!holds) {
-        reject(walk, err.rule, count, err.text);
-    }
-    sp_arena_rewind(walk->worker->scratch, mark);
-    return holds;
-}
-
-static bool keeps_method(struct walk *walk, int64_t count)
-{
-    struct sp_error err = {.kind = SP_ERROR_NONE};
-    struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
-    bool holds = step_check_method(ask(walk), &err);
-    if (!holds) {
-        reject(walk, err.rule, count, err.text);
-    }
-    sp_arena_rewind(walk->worker->scratch, mark);
-    return holds;
-}
-
-/* What the framework itself does not run, whatever is recomputed. */
-static bool is_run(struct walk *walk, int64_t count)
-{
-    struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
-    struct question *question = ask(walk);
-    question->layout.offloads_activations = false;
-    const char *refusal = framework_refusal(question);
-    if (refusal != NULL) {
-        reject(walk, "not_in_framework", count, refusal);
-    }
-    sp_arena_rewind(walk->worker->scratch, mark);
-    return refusal == NULL;
-}
-
-static void begin_at(struct walk *walk)
-{
-    const struct unit *unit = walk->unit;
-    walk->at = (struct assignment){.framework = unit->framework,
-                                   .method = unit->method,
-                                   .tp = unit->tp,
-                                   .sp = unit->sp,
-                                   .part = unit->part,
-                                   .pp = 1,
-                                   .dp = walk->search->space->gpus / unit->tp / unit->sp,
-                                   .ep = 1,
-                                   .etp = 1,
-                                   .micro_batch = 1,
-                                   .vpp = 1,
-                                   .schedule = SCHEDULE_1F1B,
-                                   .recompute = {.kind = RECOMPUTE_NONE}};
-}
-
-/* Rules that all of a unit keeps or breaks. */
-static bool unit_is_legal(struct walk *walk)
-{
-    int64_t size = walk->unit->size;
-    return keeps_theme(walk, RULES_DEGREES, size) && keeps_method(walk, size) && is_run(walk, size);
-}
-
-/* ---- pipelines --------------------------------------------------------------------------------------------------- */
-
-static void list_pipelines(struct walk *walk)
-{
-    const struct space *space = walk->search->space;
-    walk->n_pipelines = 0;
-    for (int s = 0; s < N_SCHEDULES; s++) {
-        struct values chunks;
-        if (!space_has_schedule(space, walk->at.framework, (enum schedule_id)s, walk->at.pp)) {
-            continue;
-        }
-        space_chunks(space, (enum schedule_id)s, walk->at.pp, &chunks);
-        for (int v = 0; v < chunks.n; v++) {
-            assert(walk->n_pipelines < MAX_PIPELINES);
-            walk->pipelines[walk->n_pipelines++] =
-                (struct pipeline){.schedule = (enum schedule_id)s,
-                                  .vpp = chunks.items[v],
-                                  .n_recomputes = space_recomputes(space, walk->at.pp, chunks.items[v])};
-        }
-    }
-}
-
-/* Of the grid and micro-batch at work, over `times` placements and shardings. */
-static void check_pipelines(struct walk *walk, int64_t times)
-{
-    const struct space *space = walk->search->space;
-    const struct framework_spec *framework = &walk->worker->question.software.framework;
-    walk->n_legal = walk->n_offloading = 0;
-    for (int i = 0; i < walk->n_pipelines; i++) {
-        struct pipeline *pipeline = &walk->pipelines[i];
-        walk->at.schedule = pipeline->schedule;
-        walk->at.vpp = pipeline->vpp;
-        pipeline->is_legal = keeps_theme(walk, RULES_PIPELINE, times * pipeline->n_recomputes);
-        walk->n_legal += pipeline->is_legal ? pipeline->n_recomputes : 0;
-        for (int r = 0; pipeline->is_legal && r < pipeline->n_recomputes; r++) {
-            walk->n_offloading += framework_offloads_activations(framework, space_recompute(space, r).kind) ? 1 : 0;
-        }
-    }
-}
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
@@ -274,18 +63,18 @@ static void price(struct walk *walk, struct layout_spec *layout, uint64_t index)
     if (memory.peak_bytes > constraints->most_bytes) {
         const char *reason =
             memory.peak_bytes > constraints->capacity_bytes ? "memory" : constraints->most_bytes_reason;
-        reject_bytes(walk, reason, walk->n_alive, memory.peak_bytes, false);
+        walk_reject_bytes(walk, reason, walk->n_alive, memory.peak_bytes, false);
         return;
     }
     if (memory.host_bytes > constraints->host_bytes) {
-        reject_bytes(walk, "host_memory", walk->n_alive, memory.host_bytes, false);
+        walk_reject_bytes(walk, "host_memory", walk->n_alive, memory.host_bytes, false);
         return;
     }
     for (int i = 0; i < walk->n_alive; i++) {
         int order = walk->alive[i];
         double time_s = step_pricer_time(pricer, i);
         if (time_s > constraints->most_time_s) {
-            reject_time(walk, constraints->most_time_reason, 1, time_s);
+            walk_reject_time(walk, constraints->most_time_reason, 1, time_s);
             continue;
         }
         walk->findings->counts.evaluated++;
@@ -298,7 +87,8 @@ static void price(struct walk *walk, struct layout_spec *layout, uint64_t index)
 static bool is_block_legal(struct walk *walk)
 {
     bool is_given = walk->search->space->asked->axes.n_recomputes > 0;
-    return !is_given || walk->at.recompute.kind != RECOMPUTE_BLOCK || keeps_theme(walk, RULES_PIPELINE, walk->n_alive);
+    return !is_given || walk->at.recompute.kind != RECOMPUTE_BLOCK ||
+           walk_keeps_theme(walk, RULES_PIPELINE, walk->n_alive);
 }
 
 /* Counted by reject_offloads() where it is not. */
@@ -336,71 +126,21 @@ static bool is_decided(struct walk *walk, struct step_bound bound, int64_t count
     bool prunes = walk->search->prunes;
     if (prunes && bound.peak_bytes > constraints->most_bytes) {
         const char *reason = bound.peak_bytes > constraints->capacity_bytes ? "memory" : constraints->most_bytes_reason;
-        reject_bytes(walk, reason, count, bound.peak_bytes, true);
+        walk_reject_bytes(walk, reason, count, bound.peak_bytes, true);
         return true;
     }
     if (prunes && bound.step_time_s > constraints->most_time_s) {
-        reject_time(walk, constraints->most_time_reason, count, bound.step_time_s);
+        walk_reject_time(walk, constraints->most_time_reason, count, bound.step_time_s);
         return true;
     }
     if (is_useless(walk, bound)) {
-        reject_time(walk, "bound", count, bound.step_time_s);
+        walk_reject_time(walk, "bound", count, bound.step_time_s);
         return true;
     }
     return false;
 }
 
 /* ---- shardings --------------------------------------------------------------------------------------------------- */
-
-/* Legal shardings of the grid at work, found once for all its placements. */
-struct shardings {
-    int64_t n_layouts; /* legal ones of one placement: shardings x pipelines */
-    bool is_legal[N_ZERO_STAGES][N_PLAN_OFFLOADS];
-};
-
-/* Layouts of the sharding at work that the framework runs: of the legal pipelines, those whose activations can go where
- * they are to go. */
-static int64_t count_run(const struct walk *walk)
-{
-    return (walk->at.offload & PLAN_OFFLOAD_ACTIVATIONS) != 0 ? walk->n_offloading : walk->n_legal;
-}
-
-/* The others are counted. */
-static void reject_offloads(struct walk *walk, int64_t n_orders)
-{
-    struct sp_arena_mark mark = sp_arena_mark(walk->worker->scratch);
-    struct question *question = ask(walk);
-    bool is_full = framework_offloads_activations(&question->software.framework, RECOMPUTE_FULL);
-    question->layout.recompute = is_full ? RECOMPUTE_NONE : RECOMPUTE_FULL;
-    const char *refusal = framework_refusal(question);
-    int64_t count = n_orders * (walk->n_legal - count_run(walk));
-    reject(walk, "not_in_framework", count, refusal != NULL ? refusal : "");
-    sp_arena_rewind(walk->worker->scratch, mark);
-}
-
-static void check_shardings(struct walk *walk, int64_t n_orders, struct shardings *shardings)
-{
-    const struct space *space = walk->search->space;
-    int64_t times = n_orders * walk->n_legal;
-    *shardings = (struct shardings){.n_layouts = 0};
-    for (int zero = 0; zero < N_ZERO_STAGES; zero++) {
-        for (unsigned offload = 0; offload < N_PLAN_OFFLOADS; offload++) {
-            walk->at.zero = zero;
-            walk->at.offload = offload;
-            if (!space_has_sharding(space, zero, offload)) {
-                continue;
-            }
-            bool is_legal = keeps_theme(walk, RULES_SOFTWARE, times) && is_run(walk, times);
-            shardings->is_legal[zero][offload] = is_legal && count_run(walk) > 0;
-            shardings->n_layouts += is_legal ? count_run(walk) : 0;
-            if (is_legal && count_run(walk) < walk->n_legal) {
-                reject_offloads(walk, n_orders);
-            }
-        }
-    }
-    walk->at.zero = 0;
-    walk->at.offload = 0;
-}
 
 static void search_sharding(struct walk *walk, uint64_t index)
 {
@@ -412,7 +152,7 @@ static void search_sharding(struct walk *walk, uint64_t index)
         double place_s = step_pricer_place_bound(walk->worker->pricer, i);
         bound.step_time_s = i == 0 ? place_s : fmin(bound.step_time_s, place_s);
     }
-    if (!is_decided(walk, bound, walk->n_alive * count_run(walk))) {
+    if (!is_decided(walk, bound, walk->n_alive * walk_count_run(walk))) {
         over_pipelines(walk, index);
     }
 }
@@ -480,11 +220,11 @@ static void search_batch(struct walk *walk)
     int64_t n_shardings = space_shardings(walk->search->space);
     int64_t n_orders = walk->grid->n_orders;
     struct shardings shardings;
-    if (!keeps_theme(walk, RULES_SEQUENCE, n_orders * walk->n_order)) {
+    if (!walk_keeps_theme(walk, RULES_SEQUENCE, n_orders * walk->n_order)) {
         return;
     }
-    check_pipelines(walk, n_orders * n_shardings);
-    check_shardings(walk, n_orders, &shardings);
+    walk_check_pipelines(walk, n_orders * n_shardings);
+    walk_check_shardings(walk, n_orders, &shardings);
     if (shardings.n_layouts > 0) {
         search_rank(walk, &shardings);
     }
@@ -496,14 +236,14 @@ static void search_grid(struct walk *walk)
     int64_t size = space_grid_size(space, walk->at.framework, walk->grid);
     uint64_t next = walk->index + (uint64_t)size;
     struct values batches;
-    begin_at(walk);
+    walk_begin(walk);
     walk->at.pp = walk->grid->pp;
     walk->at.dp = walk->grid->dp;
     walk->at.ep = walk->grid->ep;
     walk->at.etp = walk->grid->etp;
     walk->has_best = false;
-    bool is_legal = keeps_theme(walk, RULES_EXPERTS, size) && is_run(walk, size);
-    list_pipelines(walk);
+    bool is_legal = walk_keeps_theme(walk, RULES_EXPERTS, size) && walk_is_run(walk, size);
+    walk_list_pipelines(walk);
     walk->n_pipes = space_pipelines(space, walk->at.framework, walk->at.pp);
     walk->n_order = space_shardings(space) * walk->n_pipes;
     space_micro_batches(space, walk->at.dp, &batches);
@@ -529,7 +269,7 @@ static void use_base(struct walk *walk)
         walk->worker->question.arena = walk->worker->scratch;
         walk->worker->base = base;
     }
-    begin_at(walk);
+    walk_begin(walk);
 }
 
 static void keep_best(struct walk *walk)
@@ -547,7 +287,7 @@ void unit_search(const struct search *search, struct worker *worker, const struc
     struct walk walk = {.search = search, .unit = unit, .worker = worker, .findings = findings};
     use_base(&walk);
     walk.index = unit->first_index;
-    if (!unit_is_legal(&walk)) {
+    if (!walk_unit_is_legal(&walk)) {
         return;
     }
     findings->capacity = unit->n_grids;
@@ -567,7 +307,7 @@ void unit_bound(const struct search *search, struct worker *worker, struct unit 
     struct sp_arena_mark mark = sp_arena_mark(worker->scratch);
     use_base(&walk);
     unit->bound_s = INFINITY;
-    bool is_legal = unit_is_legal(&walk) && keeps_theme(&walk, RULES_SEQUENCE, 0);
+    bool is_legal = walk_unit_is_legal(&walk) && walk_keeps_theme(&walk, RULES_SEQUENCE, 0);
     sp_arena_rewind(worker->scratch, mark);
     for (int g = 0; is_legal && g < unit->n_grids; g++) {
         const struct grid *grid = &search->grids->items[unit->first_grid + g];
@@ -578,7 +318,7 @@ void unit_bound(const struct search *search, struct worker *worker, struct unit 
         walk.at.order = grid->orders;
         struct layout_spec layout = space_layout(search->space, &walk.at);
         bool is_split = grid->orders != NULL && search->space->global_batch % grid->dp == 0 &&
-                        grid->pp <= worker->question.model.n_layers && keeps_theme(&walk, RULES_EXPERTS, 0);
+                        grid->pp <= worker->question.model.n_layers && walk_keeps_theme(&walk, RULES_EXPERTS, 0);
         if (is_split) {
             step_pricer_rank(worker->pricer, &layout);
             int place = step_pricer_place(worker->pricer, layout.order);
