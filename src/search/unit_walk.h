@@ -12,7 +12,7 @@ struct pipeline {
     int n_recomputes;
     bool is_legal;
 };
-enum { MAX_PIPELINES = 512 };
+enum { MAX_PIPELINES = MAX_VALUES + N_SCHEDULES };
 
 /* The search of one unit. */
 struct walk {
