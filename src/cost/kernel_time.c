@@ -43,12 +43,13 @@ static double burst_rate(const struct attention_line *line, double log_length)
     return y[i - 1] * pow(y[i] / y[i - 1], t);
 }
 
-/* Of the curves' rates: what a power limit below their own leaves, and a peak other than the file's (eq. 27). */
-static double rate_share(const struct gpu_spec *gpu)
+/* Of the curves' rates: what a power limit below their own leaves, and a peak other than the file's (eq. 27): of fp8
+ * products their own, of all else that of bf16. */
+static double rate_share(const struct gpu_spec *gpu, bool is_fp8)
 {
     double ratio = gpu->power_limit.value / gpu->curve_power_limit.value;
     double power = ratio < 1 ? pow(ratio, gpu->power_exponent.value) : 1;
-    return power * gpu->peak_bf16.value / gpu->curve_peak_bf16;
+    return power * (is_fp8 ? gpu->peak_fp8.value / gpu->curve_peak_fp8 : gpu->peak_bf16.value / gpu->curve_peak_bf16);
 }
 
 /* Bandwidth of element-wise kernels, in the measured proportion to the memory's. */
@@ -133,7 +134,7 @@ double attention_time(const struct gpu_spec *gpu, const struct attention_call *c
         return 0;
     }
     double length = sqrt(call->block.is_causal ? 2 * pairs : pairs);
-    double rate = curve_rate(call, length, call->batch * call->heads) * rate_share(gpu);
+    double rate = curve_rate(call, length, call->batch * call->heads) * rate_share(gpu, false);
     if (call->element_bytes > 2) { /* float32: no curve is measured, the bf16 one scaled by the peaks stands in */
         rate *= gpu->peak_fp32.value / gpu->peak_bf16.value;
     }
@@ -241,8 +242,9 @@ static double precision_rate(const struct gpu_spec *gpu, const struct gemm_call 
 double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call)
 {
     assert(call->m > 0 && call->n > 0 && call->k > 0);
+    bool is_fp8 = call->precision == DTYPE_FP8 && gpu->has_gemm_fp8;
     double rate =
-        precision_rate(gpu, call) * rate_share(gpu) * gemm_wave_efficiency(gpu, call->m, call->n, call->groups);
+        precision_rate(gpu, call) * rate_share(gpu, is_fp8) * gemm_wave_efficiency(gpu, call->m, call->n, call->groups);
     double compute_s = gemm_flop(call) / rate;
     double memory_s = gemm_hbm_bytes(call) / elementwise_rate(gpu);
     return fmax(fmax(compute_s, memory_s), gpu->kernel_latency.value);

@@ -79,7 +79,7 @@ static void add_stages(const struct space *space, int64_t tp, int64_t sp, struct
     int64_t left = space->gpus / tp / sp;
     const struct plan_axes *axes = &space->asked->axes;
     struct values pps;
-    space_degrees(&axes->pp, left, &pps);
+    space_stages(space, left, &pps);
     for (int p = 0; p < pps.n; p++) {
         struct grid grid = {.pp = pps.items[p]};
         if (left % grid.pp != 0) {

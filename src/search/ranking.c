@@ -150,12 +150,29 @@ static bool holds(const struct plan_layout *layouts, int n, uint64_t index)
     return false;
 }
 
+/* Adds the front to the kept, thinned where it is long; ranked. Returns how many there are. */
+enum { MAX_KEPT_FRONT = 48 };
+static int keep_front(struct plan_layout *kept, int n, const struct front *front)
+{
+    int n_added = front->n < MAX_KEPT_FRONT ? front->n : MAX_KEPT_FRONT;
+    int n_families = n;
+    for (int i = 0; i < n_added; i++) {
+        int at = n_added < 2 ? 0 : (int)((int64_t)i * (front->n - 1) / (n_added - 1)); /* both ends among them */
+        if (!holds(kept, n_families, front->items[at].index)) {
+            kept[n] = front->items[at];
+            kept[n++].is_on_front = true;
+        }
+    }
+    qsort(kept, (size_t)n, sizeof(*kept), plan_layout_compare);
+    return n;
+}
+
 void ranking_finish(const struct families *families, const struct front *front, int n_top, struct sp_arena *arena,
                     struct plan *plan)
 {
     int n = n_top < families->n ? n_top : families->n;
     struct plan_layout *layouts = sp_arena_array(arena, (size_t)(n + front->n) + 1, sizeof(*layouts));
-    struct plan_layout *kept = sp_arena_array(arena, (size_t)families->n + 1, sizeof(*kept));
+    struct plan_layout *kept = sp_arena_array(arena, (size_t)families->n + MAX_KEPT_FRONT + 1, sizeof(*kept));
     for (int i = 0; i < families->n; i++) {
         kept[i] = families->items[i];
         kept[i].is_on_front = holds(front->items, front->n, kept[i].index);
@@ -170,8 +187,8 @@ void ranking_finish(const struct families *families, const struct front *front, 
     qsort(layouts, (size_t)n, sizeof(*layouts), plan_layout_compare);
     plan->layouts = layouts;
     plan->n_layouts = n;
+    plan->n_kept = keep_front(kept, families->n, front);
     plan->kept = kept;
-    plan->n_kept = families->n;
 }
 
 /* ---- rejections ------------------------------------------------------------------------------------------------- */

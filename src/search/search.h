@@ -88,7 +88,7 @@ struct plan {
     struct plan_rejection rejections[MAX_REJECTIONS];
     int n_layouts; /* ranked: the best of each of the n_top best families (framework, method, degrees), and the front */
     const struct plan_layout *layouts;
-    int n_kept; /* ranked: the best of each of more families, for sensitivity; the first ones are among the layouts */
+    int n_kept; /* ranked, for sensitivity: the best of each of more families, and the front, thinned where it is long */
     const struct plan_layout *kept;
     bool has_nearest_miss; /* when nothing fits: the layout with the smallest peak that keeps the rules */
     struct plan_layout nearest_miss;

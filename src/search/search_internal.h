@@ -31,6 +31,8 @@ struct values {
 };
 /* The values of an axis, given the ones before it. */
 void space_degrees(const struct plan_counts *given, int64_t of, struct values *out); /* given, else divisors */
+/* pp: given, what --pp-layers lists, or divisors. */
+void space_stages(const struct space *space, int64_t of, struct values *out);
 /* Methods of a framework at this sp: those that split where sp is above 1, else the one that stands for all. */
 bool space_has_method(const struct space *space, enum framework_id framework, enum method_id method, int64_t sp);
 /* Parts of sp: Ulysses degrees of usp, inner rings of double-ring, else 1 value. */

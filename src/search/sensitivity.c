@@ -46,6 +46,13 @@ double sensitivity_value(const struct hardware_spec *hardware, enum sensitivity_
     return 0;
 }
 
+/* Of the FLOP rate the peak that the question's products run at. */
+static double figure_value(const struct question *question, enum sensitivity_figure figure)
+{
+    bool is_fp8 = figure == SENSITIVITY_FLOP_RATE && question->layout.precision == DTYPE_FP8;
+    return is_fp8 ? question->hardware.gpu.peak_fp8.value : sensitivity_value(&question->hardware, figure);
+}
+
 void sensitivity_scale(struct hardware_spec *hardware, enum sensitivity_figure figure, double factor)
 {
     for (int i = 0; sensitivity_path(figure, i) != NULL; i++) {
@@ -75,7 +82,7 @@ void sensitivity_of_layout(const struct question *question, struct sensitivity *
     for (int f = 0; f < N_SENSITIVITIES; f++) {
         enum sensitivity_figure figure = (enum sensitivity_figure)f;
         sensitivity->rows[f] = (struct sensitivity_row){
-            .value = sensitivity_value(&question->hardware, figure),
+            .value = figure_value(question, figure),
             .up = change_of(question, figure, 1 + sensitivity_change_frac, estimate.step_time_s),
             .down = change_of(question, figure, 1 - sensitivity_change_frac, estimate.step_time_s)};
     }
@@ -160,7 +167,7 @@ static struct sensitivity_crossing bisect(const struct contest *contest, double 
             found = winner;
         }
     }
-    double value = far * sensitivity_value(&contest->questions[0].hardware, contest->figure);
+    double value = far * figure_value(&contest->questions[0], contest->figure);
     return (struct sensitivity_crossing){.is_found = true, .factor = far, .value = value, .winner = found};
 }
 
@@ -209,12 +216,11 @@ bool sensitivity_of_plan(const struct plan_question *question, const struct plan
     sensitivity->winner = contest.today;
     for (int f = 0; f < N_SENSITIVITIES && contest.today >= 0; f++) {
         contest.figure = (enum sensitivity_figure)f;
-        sensitivity->rows[f] =
-            (struct sensitivity_row){.value = sensitivity_value(&contest.questions[0].hardware, contest.figure),
-                                     .up = change_of_plan(&contest, 1 + sensitivity_change_frac),
-                                     .down = change_of_plan(&contest, 1 - sensitivity_change_frac),
-                                     .above = crossing_of(&contest, true),
-                                     .below = crossing_of(&contest, false)};
+        sensitivity->rows[f] = (struct sensitivity_row){.value = figure_value(&contest.questions[0], contest.figure),
+                                                        .up = change_of_plan(&contest, 1 + sensitivity_change_frac),
+                                                        .down = change_of_plan(&contest, 1 - sensitivity_change_frac),
+                                                        .above = crossing_of(&contest, true),
+                                                        .below = crossing_of(&contest, false)};
     }
     return true;
 }

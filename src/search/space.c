@@ -50,12 +50,18 @@ static int64_t raised_to(int64_t value, int64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* One batch for all layouts: 16 Mi tokens' worth of sequences, raised by an eighth at most so that it divides over many
- * ranks: to a multiple of the largest divisor of the cluster that this allows, times the largest power of two. */
+/* One batch for all layouts: 16 Mi tokens' worth of sequences, raised to a multiple of the cluster's odd part (unless that
+ * is more than twice as many), then by an eighth at most so that it divides over many ranks: to a multiple of the largest
+ * divisor of the cluster that this allows, times the largest power of two. */
 static int64_t default_batch(int64_t seq, int64_t gpus)
 {
     static const int64_t most_added = 8; /* one part in */
     int64_t least = (DEFAULT_BATCH_TOKENS + seq - 1) / seq;
+    int64_t odd = gpus; /* what powers of two leave of the cluster: else it could go nowhere but to sp and pp */
+    while (odd % 2 == 0) {
+        odd /= 2;
+    }
+    least = odd <= 2 * least ? raised_to(least, odd) : least;
     int64_t most = least + least / most_added;
     struct values divisors = {0};
     add_divisors(gpus, &divisors);
@@ -157,6 +163,18 @@ void space_degrees(const struct plan_counts *given, int64_t of, struct values *o
     for (int i = 0; i < given->n; i++) {
         add_value(out, given->values[i]);
     }
+}
+
+void space_stages(const struct space *space, int64_t of, struct values *out)
+{
+    const struct plan_counts *given = &space->asked->axes.pp;
+    const struct layout_spec *layout = &space_any_base(space)->layout;
+    if (given->n > 0 || layout->pp_layers != PP_LAYERS_EXPLICIT) {
+        space_degrees(given, of, out);
+        return;
+    }
+    out->n = 0;
+    add_value(out, layout->n_stage_layers);
 }
 
 static bool does_split(enum method_id method)

@@ -318,7 +318,8 @@ void unit_bound(const struct search *search, struct worker *worker, struct unit 
         walk.at.order = grid->orders;
         struct layout_spec layout = space_layout(search->space, &walk.at);
         bool is_split = grid->orders != NULL && search->space->global_batch % grid->dp == 0 &&
-                        grid->pp <= worker->question.model.n_layers && walk_keeps_theme(&walk, RULES_EXPERTS, 0);
+                        grid->pp <= worker->question.model.n_layers && walk_keeps_theme(&walk, RULES_EXPERTS, 0) &&
+                        walk_keeps_theme(&walk, RULES_PIPELINE, 0);
         if (is_split) {
             step_pricer_rank(worker->pricer, &layout);
             int place = step_pricer_place(worker->pricer, layout.order);

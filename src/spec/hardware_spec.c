@@ -361,6 +361,7 @@ bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char 
     }
     hardware->gpu.curve_hbm_bandwidth = hardware->gpu.hbm_bandwidth.value;
     hardware->gpu.curve_peak_bf16 = hardware->gpu.peak_bf16.value;
+    hardware->gpu.curve_peak_fp8 = hardware->gpu.peak_fp8.value;
     hardware->intra.curve_bandwidth = hardware->intra.bandwidth.value;
     hardware->intra.curve_latency = hardware->intra.latency.value;
     if (network_name != NULL && strcmp(network_name, "ideal") == 0) {

@@ -178,6 +178,7 @@ struct gpu_spec {
     /* Figures of the file as the curves know them: --set of the figure scales the curves by the ratio. */
     double curve_hbm_bandwidth;
     double curve_peak_bf16;
+    double curve_peak_fp8;
 };
 
 enum collective {

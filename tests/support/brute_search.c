@@ -159,7 +159,7 @@ static void refuse_stages(struct run *run, int64_t left)
 {
     const struct plan_counts *dp = &run->asked->axes.dp;
     struct values pps;
-    space_degrees(&run->asked->axes.pp, left, &pps);
+    space_stages(run->space, left, &pps);
     for (int p = 0; p < pps.n; p++) {
         if (left % pps.items[p] != 0) {
             refuse(run);
@@ -174,7 +174,7 @@ static void refuse_stages(struct run *run, int64_t left)
 static void over_stages(struct run *run, struct assignment *a, int64_t left)
 {
     struct values pps;
-    space_degrees(&run->asked->axes.pp, left, &pps);
+    space_stages(run->space, left, &pps);
     for (int p = 0; p < pps.n; p++) {
         a->pp = pps.items[p];
         if (left % a->pp != 0) {
