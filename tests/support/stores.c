@@ -3,6 +3,7 @@
 #include "support/support.h"
 
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -175,4 +176,23 @@ const char *stores_sql(struct sp_arena *arena, const char *path, const char *sql
     }
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
     return answer;
+}
+
+int stores_open_fixture(void **state)
+{
+    struct stores_fixture *fixture = calloc(1, sizeof(*fixture));
+    fixture->arena = sp_arena_open();
+    fixture->folder = temp_folder_open();
+    fixture->path = sp_format(fixture->arena, "%s/runs.db", fixture->folder);
+    *state = fixture;
+    return 0;
+}
+
+int stores_close_fixture(void **state)
+{
+    struct stores_fixture *fixture = *state;
+    temp_folder_close(fixture->folder);
+    sp_arena_close(fixture->arena);
+    free(fixture);
+    return 0;
 }

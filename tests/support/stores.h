@@ -32,4 +32,13 @@ bool stores_check(const char *path, int64_t n_points, int64_t *n_rows, struct sp
 /* Runs SQL on the file with SQLite itself; gives the text of the first row's first column in the arena, or NULL. */
 const char *stores_sql(struct sp_arena *arena, const char *path, const char *sql);
 
+/* A new folder with the path of a store that is not there yet: cmocka's setup and teardown. */
+struct stores_fixture {
+    struct sp_arena *arena;
+    char *folder;
+    const char *path;
+};
+int stores_open_fixture(void **state);
+int stores_close_fixture(void **state);
+
 #endif

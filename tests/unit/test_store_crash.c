@@ -12,32 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct fixture {
-    struct sp_arena *arena;
-    char *folder;
-    const char *path;
-};
-
-static int open_fixture(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
-    fixture->arena = sp_arena_open();
-    fixture->folder = temp_folder_open();
-    fixture->path = sp_format(fixture->arena, "%s/runs.db", fixture->folder);
-    *state = fixture;
-    return 0;
-}
-
-static int close_fixture(void **state)
-{
-    struct fixture *fixture = *state;
-    temp_folder_close(fixture->folder);
-    sp_arena_close(fixture->arena);
-    free(fixture);
-    return 0;
-}
-
-static void remove_store(const struct fixture *fixture)
+static void remove_store(const struct stores_fixture *fixture)
 {
     static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
     for (size_t i = 0; i < SP_COUNT_OF(ends); i++) {
@@ -47,7 +22,7 @@ static void remove_store(const struct fixture *fixture)
 }
 
 /* At least so many rows, all right, in a file that SQLite finds nothing wrong with. */
-static void assert_holds(const struct fixture *fixture, int64_t n_points, int64_t n_reported)
+static void assert_holds(const struct stores_fixture *fixture, int64_t n_points, int64_t n_reported)
 {
     struct sp_error err = {0};
     int64_t n_rows = 0;
@@ -62,7 +37,7 @@ static void assert_holds(const struct fixture *fixture, int64_t n_points, int64_
 }
 
 /* The rest can be done afterwards. */
-static void assert_goes_on(const struct fixture *fixture, int64_t n_points)
+static void assert_goes_on(const struct stores_fixture *fixture, int64_t n_points)
 {
     struct sp_error err = {0};
     const struct stores_work work = {.path = fixture->path, .n_points = n_points, .step = 1};
@@ -135,7 +110,7 @@ static void pause_us(long us)
 
 /* ---- tests ------------------------------------------------------------------------------------------------------ */
 
-static void kill_at_every_change_of_a_file(const struct fixture *fixture, enum fault fault)
+static void kill_at_every_change_of_a_file(const struct stores_fixture *fixture, enum fault fault)
 {
     int64_t n_killed = 0;
     for (int64_t at = 1;; at++) {
@@ -170,7 +145,7 @@ static void kill_in_the_middle_of_any_write_loses_nothing(void **state)
 /* The same sweep over and over, which goes on each time. */
 static void kill_at_random_moments_loses_nothing(void **state)
 {
-    const struct fixture *fixture = *state;
+    const struct stores_fixture *fixture = *state;
     enum { N_POINTS = 3001, MAX_PAUSE_US = 7000, MAX_ROUNDS = 61 };
     uint64_t random = 20261129;
     int64_t n_killed = 0;
@@ -202,7 +177,7 @@ static void note_report(void *user, int64_t n_done)
 }
 
 /* Returns how often the work failed. */
-static int64_t fail_at_every_change(const struct fixture *fixture, enum fault fault, bool has_no_memory,
+static int64_t fail_at_every_change(const struct stores_fixture *fixture, enum fault fault, bool has_no_memory,
                                     const char *text)
 {
     int64_t n_failed = 0;
@@ -258,7 +233,7 @@ static void rollback_journal_loses_nothing_either(void **state)
 
 static void rows_are_synced_before_they_are_reported(void **state)
 {
-    const struct fixture *fixture = *state;
+    const struct stores_fixture *fixture = *state;
     struct faulty_vfs faulty = {.fault = FAULT_NONE};
     faulty_vfs_install(&faulty);
     struct store *store = NULL;
@@ -282,7 +257,7 @@ static void rows_are_synced_before_they_are_reported(void **state)
 /* A sweep is deleted with all its rows, or not at all; the other one stays whole. */
 static void failing_deletion_leaves_all_or_nothing(void **state)
 {
-    const struct fixture *fixture = *state;
+    const struct stores_fixture *fixture = *state;
     struct store_sweep other = stores_sweep(3);
     other.key = "other";
     int64_t n_failed = 0;
@@ -316,7 +291,7 @@ static void failing_deletion_leaves_all_or_nothing(void **state)
 /* Both make the file, and both write every row of their half. */
 static void two_writers_at_once_both_succeed(void **state)
 {
-    const struct fixture *fixture = *state;
+    const struct stores_fixture *fixture = *state;
     for (int round = 0; round < 7; round++) {
         remove_store(fixture);
         struct writer writers[2];
@@ -337,7 +312,7 @@ static void two_writers_at_once_both_succeed(void **state)
 /* Nine at once, one of them killed, all at the same rows. */
 static void many_writers_of_the_same_rows_agree(void **state)
 {
-    const struct fixture *fixture = *state;
+    const struct stores_fixture *fixture = *state;
     enum { N_WRITERS = 9 };
     struct writer writers[N_WRITERS];
     for (int i = 0; i < N_WRITERS; i++) {
@@ -358,17 +333,25 @@ int main(void)
 {
     temp_folders_in_memory();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(kill_in_place_of_any_change_loses_nothing, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(kill_in_the_middle_of_any_write_loses_nothing, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(kill_at_random_moments_loses_nothing, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(full_disk_is_named_and_loses_nothing, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(broken_disk_is_named_and_loses_nothing, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(one_failing_change_loses_nothing, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(rollback_journal_loses_nothing_either, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(rows_are_synced_before_they_are_reported, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(failing_deletion_leaves_all_or_nothing, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(two_writers_at_once_both_succeed, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(many_writers_of_the_same_rows_agree, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(kill_in_place_of_any_change_loses_nothing, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(kill_in_the_middle_of_any_write_loses_nothing, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(kill_at_random_moments_loses_nothing, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(full_disk_is_named_and_loses_nothing, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(broken_disk_is_named_and_loses_nothing, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(one_failing_change_loses_nothing, stores_open_fixture, stores_close_fixture),
+        cmocka_unit_test_setup_teardown(rollback_journal_loses_nothing_either, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(rows_are_synced_before_they_are_reported, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(failing_deletion_leaves_all_or_nothing, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(two_writers_at_once_both_succeed, stores_open_fixture, stores_close_fixture),
+        cmocka_unit_test_setup_teardown(many_writers_of_the_same_rows_agree, stores_open_fixture, stores_close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

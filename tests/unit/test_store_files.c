@@ -18,32 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct fixture {
-    struct sp_arena *arena;
-    char *folder;
-    const char *path;
-};
-
-static int open_fixture(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
-    fixture->arena = sp_arena_open();
-    fixture->folder = temp_folder_open();
-    fixture->path = sp_format(fixture->arena, "%s/runs.db", fixture->folder);
-    *state = fixture;
-    return 0;
-}
-
-static int close_fixture(void **state)
-{
-    struct fixture *fixture = *state;
-    temp_folder_close(fixture->folder);
-    sp_arena_close(fixture->arena);
-    free(fixture);
-    return 0;
-}
-
-static void fill(const struct fixture *fixture, const char *path)
+static void fill(const struct stores_fixture *fixture, const char *path)
 {
     struct sp_error err = {0};
     (void)fixture;
@@ -52,7 +27,7 @@ static void fill(const struct fixture *fixture, const char *path)
     }
 }
 
-static void assert_refused(const struct fixture *fixture, const char *path, const char *text)
+static void assert_refused(const struct stores_fixture *fixture, const char *path, const char *text)
 {
     struct store *store = (struct store *)1;
     struct sp_error err = {0};
@@ -73,7 +48,7 @@ static uint64_t hash_file(const char *path)
     return sp_fnv1a(SP_FNV1A_BASIS, bytes, size);
 }
 
-static const char *integer_of(const struct fixture *fixture, const char *sql)
+static const char *integer_of(const struct stores_fixture *fixture, const char *sql)
 {
     return stores_sql(fixture->arena, fixture->path, sql);
 }
@@ -87,7 +62,7 @@ static void restore_variable(const char *name, const char *value)
 
 static void default_is_in_the_data_folder_and_its_folders_are_made(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     const char *data = getenv("XDG_DATA_HOME");
     const char *kept = data == NULL ? NULL : sp_strdup(fixture->arena, data);
     const char *folder = sp_format(fixture->arena, "%s/a/b", fixture->folder);
@@ -115,7 +90,7 @@ static void default_is_in_the_data_folder_and_its_folders_are_made(void **state)
 
 static void default_below_a_file_names_the_folder(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     const char *data = getenv("XDG_DATA_HOME");
     const char *kept = data == NULL ? NULL : sp_strdup(fixture->arena, data);
     const char *file = temp_file(fixture->arena, fixture->folder, "file", "x", 1);
@@ -131,7 +106,7 @@ static void default_below_a_file_names_the_folder(void **state)
 
 static void path_without_a_folder_is_in_the_current_one(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     char here[4096];
     assert_non_null(getcwd(here, sizeof(here)));
     assert_int_equal(chdir(fixture->folder), 0);
@@ -147,7 +122,7 @@ static void path_without_a_folder_is_in_the_current_one(void **state)
 
 static void path_that_cannot_be_says_why(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     const char *file = temp_file(fixture->arena, fixture->folder, "file", "x", 1);
     assert_refused(fixture, sp_format(fixture->arena, "%s/x.db", file),
                    "cannot be opened: expected a file in a folder");
@@ -166,7 +141,7 @@ static void path_that_cannot_be_says_why(void **state)
 
 static void file_of_no_database_is_left_as_it_is(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     char text[6100];
     for (size_t size = 61; size <= sizeof(text); size *= 10) {
         memset(text, 'q', sizeof(text));
@@ -185,7 +160,7 @@ static void database_of_another_program_is_left_as_it_is(void **state)
         "PRAGMA user_version = 3; CREATE TABLE sweeps (id INTEGER)",
         "PRAGMA journal_mode = WAL; CREATE TABLE bookmarks (url TEXT)",
     };
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     for (size_t i = 0; i < SP_COUNT_OF(contents); i++) {
         (void)integer_of(fixture, contents[i]);
         uint64_t before = hash_file(fixture->path);
@@ -197,7 +172,7 @@ static void database_of_another_program_is_left_as_it_is(void **state)
 
 static void newer_version_is_refused_with_both_and_left_as_it_is(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     fill(fixture, fixture->path);
     (void)integer_of(fixture, "PRAGMA user_version = 61");
     uint64_t before = hash_file(fixture->path);
@@ -211,7 +186,7 @@ static void newer_version_is_refused_with_both_and_left_as_it_is(void **state)
 
 static void empty_file_becomes_a_store(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     (void)temp_file(fixture->arena, fixture->folder, "runs.db", "", 0);
     fill(fixture, fixture->path);
     int64_t n_rows = 0;
@@ -255,7 +230,7 @@ static bool collect(void *user, int64_t point, const char *json, struct sp_error
 
 static void file_of_every_released_version_opens_with_its_rows(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     assert_int_equal(SP_COUNT_OF(released), store_schema.version); /* a new version needs its file here */
     for (size_t i = 0; i < SP_COUNT_OF(released); i++) {
         (void)integer_of(fixture, released[i]);
@@ -288,7 +263,7 @@ static const char *const steps_with_a_bad_one[] = {
 };
 
 /* A store that is not prepared: its tables are those of a test. */
-static bool migrate(struct fixture *fixture, const char *const *migrations, int version, struct sp_error *err)
+static bool migrate(struct stores_fixture *fixture, const char *const *migrations, int version, struct sp_error *err)
 {
     struct store store = {.path = fixture->path, .busy_ms = STORE_BUSY_MS};
     assert_int_equal(sqlite3_open(fixture->path, &store.db), SQLITE_OK);
@@ -300,7 +275,7 @@ static bool migrate(struct fixture *fixture, const char *const *migrations, int 
 
 static void migrations_lead_from_every_version_to_the_last(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     for (int from = 0; from <= (int)SP_COUNT_OF(steps); from++) {
         struct sp_error err = {0};
         assert_true(migrate(fixture, steps, from, &err));
@@ -314,7 +289,7 @@ static void migrations_lead_from_every_version_to_the_last(void **state)
 
 static void migration_that_fails_leaves_the_version_before(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     struct sp_error err = {0};
     assert_false(migrate(fixture, steps_with_a_bad_one, (int)SP_COUNT_OF(steps_with_a_bad_one), &err));
     assert_error_contains(&err, "no such table: nowhere");
@@ -338,7 +313,7 @@ static bool count_row(void *user, int64_t point, const char *json, struct sp_err
 }
 
 /* Reading works, writing is refused. Ends the child with 1 where it is otherwise. */
-static void expect_read_only(struct fixture *fixture, const char *path)
+static void expect_read_only(struct stores_fixture *fixture, const char *path)
 {
     struct store *store = NULL;
     struct sp_error err = {0};
@@ -370,7 +345,7 @@ static void become_nobody(void)
 
 static void look_as_nobody(void *data)
 {
-    struct fixture *fixture = data;
+    struct stores_fixture *fixture = data;
     become_nobody();
     if (access(fixture->folder, X_OK) != 0) { /* the folder of temporary files is private */
         _exit(NOT_POSSIBLE);
@@ -378,7 +353,7 @@ static void look_as_nobody(void *data)
     expect_read_only(fixture, fixture->path);
 }
 
-static void assert_child(void (*body)(void *), struct fixture *fixture)
+static void assert_child(void (*body)(void *), struct stores_fixture *fixture)
 {
     static char output[1 << 20]; /* all of it: a child whose reader is gone ends early */
     int code = run_in_child(body, fixture, output, sizeof(output));
@@ -393,7 +368,7 @@ static void assert_child(void (*body)(void *), struct fixture *fixture)
 
 static void file_and_folder_without_permission_are_read_only(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     fill(fixture, fixture->path);
     assert_int_equal(chmod(fixture->path, 0444), 0);
     assert_int_equal(chmod(fixture->folder, 0555), 0);
@@ -407,7 +382,7 @@ static void file_and_folder_without_permission_are_read_only(void **state)
 }
 
 /* A small filesystem that only this process sees. */
-static const char *mount_small(struct fixture *fixture, const char *options)
+static const char *mount_small(struct stores_fixture *fixture, const char *options)
 {
     const char *at = sp_format(fixture->arena, "%s/mount", fixture->folder);
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
@@ -419,7 +394,7 @@ static const char *mount_small(struct fixture *fixture, const char *options)
 
 static void look_on_read_only_media(void *data)
 {
-    struct fixture *fixture = data;
+    struct stores_fixture *fixture = data;
     const char *at = mount_small(fixture, "size=8m");
     const char *path = sp_format(fixture->arena, "%s/a b%%?#.db", at);
     fill(fixture, path);
@@ -434,7 +409,7 @@ static void look_on_read_only_media(void *data)
 
 static void store_on_read_only_media_is_read(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     const char *at = sp_format(fixture->arena, "%s/mount", fixture->folder);
     assert_int_equal(mkdir(at, 0755), 0);
     assert_child(look_on_read_only_media, fixture);
@@ -488,7 +463,7 @@ static void enlarge(void *user)
 
 static void fill_a_small_disk(void *data)
 {
-    struct fixture *fixture = data;
+    struct stores_fixture *fixture = data;
     for (int kib = 4; kib <= 610; kib += kib < 120 ? 4 : 61) {
         char *at = sp_strdup(fixture->arena, mount_small(fixture, sp_format(fixture->arena, "size=%dk", kib)));
         expect_full(sp_format(fixture->arena, "%s/runs.db", at), "the disk is full: make room", enlarge, at);
@@ -500,7 +475,7 @@ static void fill_a_small_disk(void *data)
 
 static void full_disk_is_named_and_what_was_reported_is_kept(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     const char *at = sp_format(fixture->arena, "%s/mount", fixture->folder);
     assert_int_equal(mkdir(at, 0755), 0);
     assert_child(fill_a_small_disk, fixture);
@@ -517,7 +492,7 @@ static void lift_limit(void *user)
 
 static void write_under_a_limit(void *data)
 {
-    struct fixture *fixture = data;
+    struct stores_fixture *fixture = data;
     struct rlimit before;
     (void)signal(SIGXFSZ, SIG_IGN);
     for (int kib = 4; kib <= 400; kib += kib < 60 ? 7 : 61) {
@@ -536,7 +511,7 @@ static void write_under_a_limit(void *data)
 
 static void limit_on_the_size_of_files_is_named_and_what_was_reported_is_kept(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     assert_child(write_under_a_limit, fixture);
 }
 
@@ -544,7 +519,7 @@ static void limit_on_the_size_of_files_is_named_and_what_was_reported_is_kept(vo
 
 static void other_writer_that_does_not_end_is_named(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     fill(fixture, fixture->path);
     sqlite3 *other = NULL;
     assert_int_equal(sqlite3_open(fixture->path, &other), SQLITE_OK);
@@ -568,7 +543,7 @@ static void other_writer_that_does_not_end_is_named(void **state)
 
 static void filesystem_without_shared_memory_gets_a_remark(void **state)
 {
-    struct fixture *fixture = *state;
+    struct stores_fixture *fixture = *state;
     struct faulty_vfs faulty = {.fault = FAULT_NONE, .has_no_memory = true};
     faulty_vfs_install(&faulty);
     struct store *store = NULL;
@@ -587,27 +562,37 @@ static void filesystem_without_shared_memory_gets_a_remark(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(default_is_in_the_data_folder_and_its_folders_are_made, open_fixture,
-                                        close_fixture),
-        cmocka_unit_test_setup_teardown(default_below_a_file_names_the_folder, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(path_without_a_folder_is_in_the_current_one, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(path_that_cannot_be_says_why, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(file_of_no_database_is_left_as_it_is, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(database_of_another_program_is_left_as_it_is, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(newer_version_is_refused_with_both_and_left_as_it_is, open_fixture,
-                                        close_fixture),
-        cmocka_unit_test_setup_teardown(empty_file_becomes_a_store, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(file_of_every_released_version_opens_with_its_rows, open_fixture,
-                                        close_fixture),
-        cmocka_unit_test_setup_teardown(migrations_lead_from_every_version_to_the_last, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(migration_that_fails_leaves_the_version_before, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(file_and_folder_without_permission_are_read_only, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(store_on_read_only_media_is_read, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(full_disk_is_named_and_what_was_reported_is_kept, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(limit_on_the_size_of_files_is_named_and_what_was_reported_is_kept, open_fixture,
-                                        close_fixture),
-        cmocka_unit_test_setup_teardown(other_writer_that_does_not_end_is_named, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(filesystem_without_shared_memory_gets_a_remark, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(default_is_in_the_data_folder_and_its_folders_are_made, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(default_below_a_file_names_the_folder, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(path_without_a_folder_is_in_the_current_one, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(path_that_cannot_be_says_why, stores_open_fixture, stores_close_fixture),
+        cmocka_unit_test_setup_teardown(file_of_no_database_is_left_as_it_is, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(database_of_another_program_is_left_as_it_is, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(newer_version_is_refused_with_both_and_left_as_it_is, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(empty_file_becomes_a_store, stores_open_fixture, stores_close_fixture),
+        cmocka_unit_test_setup_teardown(file_of_every_released_version_opens_with_its_rows, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(migrations_lead_from_every_version_to_the_last, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(migration_that_fails_leaves_the_version_before, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(file_and_folder_without_permission_are_read_only, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(store_on_read_only_media_is_read, stores_open_fixture, stores_close_fixture),
+        cmocka_unit_test_setup_teardown(full_disk_is_named_and_what_was_reported_is_kept, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(limit_on_the_size_of_files_is_named_and_what_was_reported_is_kept,
+                                        stores_open_fixture, stores_close_fixture),
+        cmocka_unit_test_setup_teardown(other_writer_that_does_not_end_is_named, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(filesystem_without_shared_memory_gets_a_remark, stores_open_fixture,
+                                        stores_close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,38 +31,13 @@ static void *failing_realloc(void *at, int size)
     return fails_now() ? NULL : memory.real.xRealloc(at, size);
 }
 
-struct fixture {
-    struct sp_arena *arena;
-    char *folder;
-    const char *path;
-};
-
-static int open_fixture(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
-    fixture->arena = sp_arena_open();
-    fixture->folder = temp_folder_open();
-    fixture->path = sp_format(fixture->arena, "%s/runs.db", fixture->folder);
-    *state = fixture;
-    return 0;
-}
-
-static int close_fixture(void **state)
-{
-    struct fixture *fixture = *state;
-    temp_folder_close(fixture->folder);
-    sp_arena_close(fixture->arena);
-    free(fixture);
-    return 0;
-}
-
 static void note_report(void *user, int64_t n_done)
 {
     int64_t *n_reported = user;
     *n_reported = n_done;
 }
 
-static void assert_holds(const struct fixture *fixture, int64_t n_reported)
+static void assert_holds(const struct stores_fixture *fixture, int64_t n_reported)
 {
     int64_t n_rows = 0;
     struct sp_error err = {0};
@@ -73,7 +48,7 @@ static void assert_holds(const struct fixture *fixture, int64_t n_reported)
 }
 
 /* Returns how often it failed. */
-static int64_t fail_at_every_allocation(const struct fixture *fixture, bool is_lasting)
+static int64_t fail_at_every_allocation(const struct stores_fixture *fixture, bool is_lasting)
 {
     int64_t n_failed = 0;
     memory.is_lasting = is_lasting;
@@ -127,8 +102,10 @@ int main(void)
         return 1;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_failed_allocation_is_an_error_or_nothing, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(memory_that_is_gone_for_good_is_named, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(one_failed_allocation_is_an_error_or_nothing, stores_open_fixture,
+                                        stores_close_fixture),
+        cmocka_unit_test_setup_teardown(memory_that_is_gone_for_good_is_named, stores_open_fixture,
+                                        stores_close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
