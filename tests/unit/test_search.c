@@ -158,6 +158,36 @@ static void a_split_of_layers_implies_its_stages(void **state)
     sp_arena_close(arena);
 }
 
+/* What estimate prices "as if" the framework did it is no plan. */
+static void plans_are_what_frameworks_run(void **state)
+{
+    (void)state;
+    static const char *const masks[] = {NULL, "full", NULL};
+    for (int i = 0; i < 3; i++) {
+        struct sp_arena *arena = sp_arena_open();
+        struct plan_question question;
+        struct plan plan;
+        struct sp_error err = {0};
+        ask(arena, &question, 24, 98304);
+        question.axes.frameworks = 0;
+        question.n_top = 40;
+        question.request.mask = masks[i];
+        question.request.documents = (struct sp_option_count){i == 2, 6144};
+        assert_true(plan_search(&question, arena, &plan, &err));
+        assert_true(plan.n_layouts > 40);
+        for (int l = 0; l < plan.n_layouts; l++) {
+            struct question *resolved = sp_arena_alloc(arena, sizeof(*resolved));
+            struct estimate *estimate = sp_arena_alloc(arena, sizeof(*estimate));
+            assert_true(plan_answer(&question, &plan.layouts[l], arena, resolved, estimate, &err));
+            assert_true(estimate->fits);
+            for (size_t w = 0; w < resolved->warnings.count; w++) {
+                assert_null(strstr(resolved->warnings.items[w], "priced as if"));
+            }
+        }
+        sp_arena_close(arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +197,7 @@ int main(void)
         cmocka_unit_test(fewest_gpus_are_the_smallest_that_fit),
         cmocka_unit_test(a_cost_needs_a_price),
         cmocka_unit_test(a_split_of_layers_implies_its_stages),
+        cmocka_unit_test(plans_are_what_frameworks_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
