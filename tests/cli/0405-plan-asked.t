@@ -31,4 +31,19 @@ test_expect_success 'one of a kind is no plural' '
 		seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 1 --nodes 2 --seq 96K
 '
 
+test_expect_success 'the options name the method of the layout at sp 1 too' '
+	expect_exit 0 seqplan plan $base --sp 1 --sp-method zigzag --format json && cp out plan.json &&
+	test "$(json_get plan.json plans.0.layout.sp_method)" = zigzag &&
+	expect_exit 0 seqplan estimate $(json_get plan.json options.0) --format json &&
+	test "$(json_get out layout)" = "$(json_get plan.json plans.0.layout)" &&
+	test "$(json_get out step_time_s)" = "$(json_get plan.json plans.0.step_time_s)"
+'
+
+test_expect_success 'a long path widens the line of the command that has it, and no other' '
+	folder=$(printf "%0199d" 0) && mkdir -p "$folder" &&
+	cp "$top/models/llama-3.1-8b.json" "$folder/m.json" &&
+	expect_exit 0 seqplan plan $base $small --model "$folder/m.json" && grep -e "^      --model $folder/m.json " out &&
+	awk "length > 100 && !/ --model 0000/ { print; bad = 1 } END { exit bad }" out
+'
+
 test_done
