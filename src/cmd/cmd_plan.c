@@ -36,11 +36,13 @@ static void clear_progress(const struct progress_line *line)
 static bool resolve_cluster(const struct command_context *context, struct plan_question *question,
                             struct question *base, struct sp_error *err)
 {
+    static const char example[] = "seqplan plan --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 128K";
     struct request *request = &question->request;
     if (!request->gpus.is_given && !request->nodes.is_given && question->max_gpus > 0) {
         request->gpus = (struct sp_option_count){.is_given = true, .value = question->max_gpus};
     }
-    if (!request_is_complete(context->arena, request, err) || !question_resolve(request, context->arena, base, err)) {
+    if (!request_is_complete(context->arena, request, example, err) ||
+        !question_resolve(request, context->arena, base, err)) {
         return false;
     }
     request->gpus = (struct sp_option_count){.is_given = true, .value = base->run.gpus};

@@ -20,6 +20,12 @@ test_expect_success 'why not: each limit by its own size' '
 	done
 '
 
+test_expect_success 'a price of 0 is none to rank by; what is missing comes with an example of plan' '
+	expect_error 2 "--objective cost: gpu.price is 0 and must be above 0" \
+		seqplan plan $base --set gpu.price=0/h --objective cost &&
+	expect_error 2 "are missing; for example: seqplan plan --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 128K" seqplan plan
+'
+
 test_expect_success 'one of a kind is no plural' '
 	expect_exit 1 seqplan plan --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 96K --global-batch 1 --pp 2 --max-memory 7GiB \
 		--format json && grep "1 micro-batch is fewer than pp 2 stages, which the interleaved schedule refuses" out &&
