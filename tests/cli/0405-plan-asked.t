@@ -6,6 +6,27 @@ base='--model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 96K'
 small='--framework megatron --recompute none,full --zero 1,3 --offload none --sp-method zigzag,ulysses'
 export base small
 
+test_expect_success 'nothing fits: CSV has a line without rank that says what is missing' '
+	expect_exit 1 seqplan plan $base $small --min-mfu 71% --format csv && test ! -s err && test "$(wc -l <out)" = 2 &&
+	head -n 1 out | grep "^rank,pareto,differs,options,schema," &&
+	tail -n 1 out | grep "^,,none of [0-9]* layouts reaches 71.0 % MFU; the fastest has [0-9.]*,--model llama-3.1-8b " &&
+	expect_exit 1 seqplan plan $base $small --max-memory 7GiB --format csv &&
+	tail -n 1 out | grep "^,,none of [0-9]* layouts fits in the 7.00 GiB asked; the nearest lacks [0-9.]* GiB,--model " &&
+	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --format csv &&
+	printf "%s\n" "rank,pareto,differs,options" ",,none of 1 layouts keeps the rules," >wanted && cmp wanted out
+'
+
+test_expect_success 'a limit above what a GPU has is remarked upon' '
+	remark="--max-memory 93.0 GiB is above the 79.6 GiB of the GPU: no limit" &&
+	expect_exit 0 seqplan plan $base $small --max-memory 93GiB && test ! -s err && grep -e "^  warning  $remark$" out &&
+	expect_exit 0 seqplan plan $base $small --max-memory 93GiB --format json &&
+	test "$(json_get out remarks.0)" = "$remark" &&
+	expect_exit 0 seqplan plan $base $small --max-memory 61GiB --format json && test "$(json_get out remarks)" = "[]" &&
+	expect_exit 1 seqplan plan $base $small --seq 6M --max-memory 93GiB &&
+	sed -n 2p out | grep "layouts fits; the nearest lacks " && grep -e "^  warning  $remark$" out &&
+	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --max-memory 93GiB && grep -e "^  warning  $remark$" out
+'
+
 test_expect_success 'why not: each limit by its own size' '
 	for limit in "--max-memory 5GiB" "--headroom 90%"
 	do
