@@ -32,6 +32,17 @@ static void clear_progress(const struct progress_line *line)
 
 /* ---- the question ------------------------------------------------------------------------------------------------ */
 
+static bool check_headroom(struct sp_arena *arena, const struct plan_question *question, const struct question *base,
+                           struct sp_error *err)
+{
+    double capacity_bytes = base->hardware.gpu.hbm_capacity.value;
+    bool is_all = question->headroom_frac >= 1.0 || question->headroom_bytes >= capacity_bytes;
+    const char *asked =
+        question->headroom_frac > 0.0 ? "100%" : sp_quantity_print(arena, question->headroom_bytes, SP_BYTES);
+    return !is_all || sp_fail_rule(err, "headroom", "--headroom: %s is all that a GPU has: expected less than its %s",
+                                   asked, sp_quantity_print(arena, capacity_bytes, SP_BYTES));
+}
+
 /* The cluster in GPUs, and the question of any layout of the space, for what all have in common. */
 static bool resolve_cluster(const struct command_context *context, struct plan_question *question,
                             struct question *base, struct sp_error *err)
@@ -56,7 +67,8 @@ static bool resolve_cluster(const struct command_context *context, struct plan_q
                        "--objective cost: the price of a %s is not known: add it, as in --set gpu.price=3/h",
                        base->hardware.gpu.title);
     }
-    return plan_options_check(question, context->arena, err);
+    return check_headroom(context->arena, question, base, err) && plan_options_check(question, context->arena, err) &&
+           plan_axes_check(question, context->arena, err);
 }
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */

@@ -16,6 +16,20 @@ test_expect_success 'nothing fits: CSV has a line without rank that says what is
 	printf "%s\n" "rank,pareto,differs,options" ",,none of 1 layouts keeps the rules," >wanted && cmp wanted out
 '
 
+test_expect_success 'headroom: less than a GPU has, and none is fine' '
+	expect_error 2 "--headroom: 80.0 GiB is all that a GPU has: expected less than its 79.6 GiB" \
+		seqplan plan $base --headroom 80GiB &&
+	expect_error 2 "--headroom: 100% is all that a GPU has: expected less than its 79.6 GiB" \
+		seqplan plan $base --headroom 100% &&
+	expect_exit 0 seqplan plan $base $small --format json && sed "s/\"elapsed_s\": .*//" out >plain &&
+	for nothing in "--headroom 0%" "--headroom 0" "--headroom 0GiB" "--min-mfu 0" "--min-mfu 0%"
+	do
+		expect_exit 0 seqplan plan $base $small $nothing --format json && sed "s/\"elapsed_s\": .*//" out >found &&
+		cmp plain found || return 1
+	done &&
+	expect_error 2 "--max-memory: expected more than 0" seqplan plan $base --max-memory 0GiB
+'
+
 test_expect_success 'a limit above what a GPU has is remarked upon' '
 	remark="--max-memory 93.0 GiB is above the 79.6 GiB of the GPU: no limit" &&
 	expect_exit 0 seqplan plan $base $small --max-memory 93GiB && test ! -s err && grep -e "^  warning  $remark$" out &&
@@ -39,6 +53,39 @@ test_expect_success 'why not: each limit by its own size' '
 			die qq(limit: \$limit\n) if \$limit !~ /, of (5[.]00|7[.]96) GiB\$/;
 		" <miss.json || return 1
 	done
+'
+
+test_expect_success 'axes that exclude each other are refused, and the line says why' '
+	expect_error 2 "--sp-method: zigzag is not in deepspeed; frameworks of zigzag: megatron, torch, ring-flash-attn, ideal" \
+		seqplan plan $base --framework deepspeed --sp-method zigzag &&
+	expect_error 2 "--sp-method: ring, zigzag are not in deepspeed, alst; frameworks of ring: ring-flash-attn, ideal" \
+		seqplan plan $base --framework alst,deepspeed --sp-method zigzag,ring &&
+	expect_error 2 "double-ring is not in megatron, torch" seqplan plan $base --sp-method double-ring &&
+	expect_error 2 "--vpp 2,3 with pp 1: several chunks a rank need two stages or more" \
+		seqplan plan $base --vpp 2,3 --pp 1 &&
+	expect_error 2 "--vpp 1 is not of interleaved: interleaved has 2 chunks a rank or more, zbv 2, every other 1" \
+		seqplan plan $base --schedule interleaved --vpp 1 &&
+	expect_error 2 "--vpp 3 is not of 1f1b: " seqplan plan $base --framework deepspeed --vpp 3 &&
+	expect_error 2 "no vpp of 2 or more divides the 61 layers over pp 4; give --vpp" \
+		seqplan plan --model deepseek-v3 --hardware dgx-h100 --gpus 256 --seq 96K --schedule interleaved --pp 4 &&
+	expect_exit 0 seqplan plan $base $small --vpp 1,3 --pp 1 && expect_exit 0 seqplan plan $base --framework alst --vpp 1
+'
+
+test_expect_success 'parts of sp without the method that has them are refused' '
+	expect_error 2 "--sp-ulysses is for usp, which --sp-method leaves out" \
+		seqplan plan $base --sp-ulysses 2 --sp-method zigzag &&
+	expect_error 2 "--sp-inner is for double-ring, which is not in megatron, torch, deepspeed, alst, ring-flash-attn; frameworks of double-ring: ideal" \
+		seqplan plan $base --sp-inner 2 &&
+	expect_error 2 "--sp-ulysses is for usp, which is not in torch; " \
+		seqplan plan $base --sp-ulysses 2 --framework torch &&
+	expect_error 2 "--sp-ulysses is a part of sp, which --sp 1 does not split" seqplan plan $base --sp-ulysses 2 --sp 1 &&
+	expect_exit 0 seqplan plan $base --sp-ulysses 2 --framework megatron --zero 3 --offload none --recompute full &&
+	expect_exit 0 seqplan plan $base --sp-inner 2 --framework ideal --zero 3 --offload none --recompute full
+'
+
+test_expect_success 'a row of --vary has the same reasons' '
+	expect_exit 0 seqplan plan $base $small --vary framework=megatron,deepspeed --sp-method zigzag --format json &&
+	test "$(json_get out rows.1.error.rule)" = pair
 '
 
 test_expect_success 'a price of 0 is none to rank by; what is missing comes with an example of plan' '
