@@ -89,6 +89,7 @@ bool sp_texts_has(const struct sp_texts *texts, const char *text);
 const char *sp_nearest(const char *text, const char *const *names, size_t n_names);
 /* "a, b, c" of the names, copied into the arena. */
 char *sp_join(struct sp_arena *arena, const char *const *names, size_t n_names, const char *separator);
+const char *sp_plural(int64_t count); /* "s" behind a noun, "" of 1 */
 /* Index of `text` in the NULL-terminated list, or -1. */
 int sp_index_of(const char *text, const char *const *names);
 /* Bytes of the UTF-8 sequence at `text` (1 to 4); 0 at the end of the text and where it is not valid UTF-8. */

@@ -113,6 +113,11 @@ const char *sp_nearest(const char *text, const char *const *names, size_t n_name
     return nearest;
 }
 
+const char *sp_plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 char *sp_join(struct sp_arena *arena, const char *const *names, size_t n_names, const char *separator)
 {
     size_t size = 1;

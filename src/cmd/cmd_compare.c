@@ -177,7 +177,7 @@ bool cmd_compare(struct command_context *context, int argc, char **argv, struct 
         return sp_fail(err, SP_ERROR_USAGE,
                        "compare reads the layout again for every row: give --layout a file, not -");
     }
-    if (!request_is_complete(context->arena, &options.request, err)) {
+    if (!request_is_complete(context->arena, &options.request, question_example, err)) {
         return false;
     }
     struct comparison comparison = {.context = context, .options = &options, .style = command_style(context, &options)};

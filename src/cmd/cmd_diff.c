@@ -70,7 +70,8 @@ static bool price_side(struct command_context *context, const struct command_opt
         return false;
     }
     struct priced *priced = sp_arena_alloc(arena, sizeof(*priced));
-    if (!request_is_complete(arena, &options.request, err) || !price_request(&options.request, arena, priced, err)) {
+    if (!request_is_complete(arena, &options.request, question_example, err) ||
+        !price_request(&options.request, arena, priced, err)) {
         return false;
     }
     const struct answer answer = {

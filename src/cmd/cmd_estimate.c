@@ -3,7 +3,7 @@
 static bool estimate_one(struct command_context *context, const struct command_options *options, struct sp_error *err)
 {
     struct priced *priced = sp_arena_alloc(context->arena, sizeof(*priced));
-    if (!request_is_complete(context->arena, &options->request, err) ||
+    if (!request_is_complete(context->arena, &options->request, question_example, err) ||
         !price_request(&options->request, context->arena, priced, err)) {
         return false;
     }
@@ -24,7 +24,7 @@ static bool estimate_one(struct command_context *context, const struct command_o
 static bool estimate_row(void *user, struct command_options *options, struct sp_arena *scratch, const char **json,
                          struct sp_error *err)
 {
-    if (!request_is_complete(scratch, &options->request, err)) {
+    if (!request_is_complete(scratch, &options->request, question_example, err)) {
         return false;
     }
     const struct command_context *context = user;

@@ -32,15 +32,28 @@ static void clear_progress(const struct progress_line *line)
 
 /* ---- the question ------------------------------------------------------------------------------------------------ */
 
+static bool check_headroom(struct sp_arena *arena, const struct plan_question *question, const struct question *base,
+                           struct sp_error *err)
+{
+    double capacity_bytes = base->hardware.gpu.hbm_capacity.value;
+    bool is_all = question->headroom_frac >= 1.0 || question->headroom_bytes >= capacity_bytes;
+    const char *asked =
+        question->headroom_frac > 0.0 ? "100%" : sp_quantity_print(arena, question->headroom_bytes, SP_BYTES);
+    return !is_all || sp_fail_rule(err, "headroom", "--headroom: %s is all that a GPU has: expected less than its %s",
+                                   asked, sp_quantity_print(arena, capacity_bytes, SP_BYTES));
+}
+
 /* The cluster in GPUs, and the question of any layout of the space, for what all have in common. */
 static bool resolve_cluster(const struct command_context *context, struct plan_question *question,
                             struct question *base, struct sp_error *err)
 {
+    static const char example[] = "seqplan plan --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 128K";
     struct request *request = &question->request;
     if (!request->gpus.is_given && !request->nodes.is_given && question->max_gpus > 0) {
         request->gpus = (struct sp_option_count){.is_given = true, .value = question->max_gpus};
     }
-    if (!request_is_complete(context->arena, request, err) || !question_resolve(request, context->arena, base, err)) {
+    if (!request_is_complete(context->arena, request, example, err) ||
+        !question_resolve(request, context->arena, base, err)) {
         return false;
     }
     request->gpus = (struct sp_option_count){.is_given = true, .value = base->run.gpus};
@@ -54,7 +67,8 @@ static bool resolve_cluster(const struct command_context *context, struct plan_q
                        "--objective cost: the price of a %s is not known: add it, as in --set gpu.price=3/h",
                        base->hardware.gpu.title);
     }
-    return plan_options_check(question, context->arena, err);
+    return check_headroom(context->arena, question, base, err) && plan_options_check(question, context->arena, err) &&
+           plan_axes_check(question, context->arena, err);
 }
 
 /* ---- the answer -------------------------------------------------------------------------------------------------- */

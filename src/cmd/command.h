@@ -99,8 +99,10 @@ void command_help(struct command_context *context, const struct command *command
 extern const struct sp_option question_options[];
 /* Reads what needs more than a table; after each sp_options_parse() of question_options. */
 bool question_options_finish(struct command_options *options, struct sp_error *err) SP_MUST_CHECK;
+extern const char question_example[]; /* a command line that has it all */
 /* Fails, naming what the question lacks, with an example; a --layout may hold it. */
-bool request_is_complete(struct sp_arena *arena, const struct request *request, struct sp_error *err) SP_MUST_CHECK;
+bool request_is_complete(struct sp_arena *arena, const struct request *request, const char *example,
+                         struct sp_error *err) SP_MUST_CHECK;
 struct report_style command_style(const struct command_context *context, const struct command_options *options);
 
 /* ---- lists (option_list.c) --------------------------------------------------------------------------------------- */

@@ -352,7 +352,7 @@ static bool read_quantity(const struct reading *reading, const char *name, const
         sp_error_prefix(reading->err, "--%s", name);
         return false;
     }
-    return *value > 0.0 ||
+    return *value > 0.0 || dimension == SP_FRACTION || /* a share of 0 asks for nothing */
            sp_fail(reading->err, SP_ERROR_USAGE, "--%s: expected more than 0, found \"%.60s\"", name, text);
 }
 
@@ -361,7 +361,7 @@ static bool read_headroom(const struct reading *reading, const char *text)
 {
     struct plan_question *question = reading->question;
     struct sp_error ignored = {0};
-    if (text == NULL) {
+    if (text == NULL || strcmp(text, "0") == 0) {
         return true;
     }
     size_t length = strlen(text);

@@ -308,15 +308,16 @@ static const char *missing_text(struct sp_arena *arena, const struct request *re
     return sp_format(arena, "%s and %s", sp_join(arena, missing, n - 1, ", "), missing[n - 1]);
 }
 
-bool request_is_complete(struct sp_arena *arena, const struct request *request, struct sp_error *err)
+const char question_example[] = "seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --sp 8 --seq 128K";
+
+bool request_is_complete(struct sp_arena *arena, const struct request *request, const char *example,
+                         struct sp_error *err)
 {
     size_t n_missing = 0;
     const char *missing = missing_text(arena, request, &n_missing);
     if (n_missing == 0 || request->layout_file != NULL) { /* an answer may say the rest */
         return true;
     }
-    return sp_fail(err, SP_ERROR_USAGE,
-                   "%s %s missing; for example: seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 "
-                   "--sp 8 --seq 128K",
-                   missing, n_missing == 1 ? "is" : "are");
+    return sp_fail(err, SP_ERROR_USAGE, "%s %s missing; for example: %s", missing, n_missing == 1 ? "is" : "are",
+                   example);
 }

@@ -205,6 +205,6 @@ const char *report_settings_text(struct sp_arena *arena, const struct question *
 
 const char *report_title_text(struct sp_arena *arena, const struct question *question)
 {
-    return sp_format(arena, "%s, %s tokens, %s", question->model.name, sp_tokens_print(arena, question->run.seq),
-                     report_cluster_text(arena, question));
+    return sp_format(arena, "%s, %s token%s, %s", question->model.name, sp_tokens_print(arena, question->run.seq),
+                     sp_plural(question->run.seq), report_cluster_text(arena, question));
 }

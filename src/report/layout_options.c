@@ -62,7 +62,7 @@ static void add_degrees(struct line *line, const struct layout_spec *layout)
 {
     add_degree(line, "tp", layout->tp);
     add_degree(line, "sp", layout->sp);
-    if (layout->sp > 1 || layout->method == METHOD_NAIVE) {
+    if (layout->sp > 1 || layout->method != METHOD_NONE) {
         add_text(line, "sp-method", method_names[layout->method]);
     }
     if (layout->method == METHOD_USP) {

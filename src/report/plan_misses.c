@@ -1,7 +1,10 @@
 /* Why the rest was dropped and, when nothing fits, what lacks least. */
 #include "report/report.h"
 
+#include <assert.h>
 #include <string.h>
+
+static const double GIB = 0x1p30;
 
 /* Bytes of a GPU that a layout may use: its capacity, less what is to stay free, and at most --max-memory. */
 static double allowed_bytes(const struct report_plan *plan, double capacity_bytes)
@@ -24,6 +27,53 @@ struct report_missing report_plan_missing(const struct report_plan *plan)
                                                          : 0.0,
                                    .allowed_bytes = allowed,
                                    .is_of_host = is_of_host};
+}
+
+/* Memory is enough, but too slow for what is asked: the nearest is the fastest. */
+static const char *slow_text(struct sp_arena *arena, const struct report_plan *plan, const char *considered)
+{
+    static const double day_s = 86400.0;
+    const struct plan_question *asked = plan->asked;
+    assert(plan->best != NULL);
+    const struct estimate *estimate = plan->best->estimate;
+    if (asked->deadline_s > 0.0 && estimate->run_days * day_s > asked->deadline_s) {
+        return sp_format(arena, "none of %s layouts is done in %s days; the fastest takes %s", considered,
+                         report_three(arena, asked->deadline_s / day_s), report_three(arena, estimate->run_days));
+    }
+    return sp_format(arena, "none of %s layouts reaches %s %% MFU; the fastest has %s", considered,
+                     report_percent(arena, asked->min_mfu_frac), report_percent(arena, estimate->mfu_frac));
+}
+
+const char *report_plan_miss_text(struct sp_arena *arena, const struct report_plan *plan)
+{
+    const char *considered = report_count(arena, plan->plan->considered);
+    if (plan->plan->considered == 0) {
+        return "nothing to consider: what is asked of methods, frameworks, schedules and chunks goes together in no "
+               "layout; give an axis more values";
+    }
+    if (plan->nearest_miss == NULL) {
+        return sp_format(arena, "none of %s layouts keeps the rules", considered);
+    }
+    const struct report_missing missing = report_plan_missing(plan);
+    if (!(missing.bytes > 0.0)) {
+        return slow_text(arena, plan, considered);
+    }
+    double capacity_bytes = sp_json_member(plan->nearest_miss, "capacity_bytes")->number;
+    bool is_limited = missing.allowed_bytes < capacity_bytes;
+    const char *room =
+        is_limited ? sp_format(arena, " in the %s GiB asked", report_three(arena, missing.allowed_bytes / GIB)) : "";
+    return sp_format(arena, "none of %s layouts fits%s; the nearest lacks %s GiB%s", considered, room,
+                     report_three(arena, missing.bytes / GIB), missing.is_of_host ? " of host memory" : "");
+}
+
+const char *report_plan_remark(struct sp_arena *arena, const struct report_plan *plan)
+{
+    double capacity_bytes = plan->base->hardware.gpu.hbm_capacity.value;
+    double asked_bytes = plan->asked->max_memory_bytes;
+    return asked_bytes > capacity_bytes ? sp_format(arena, "--max-memory %s is above the %s of the GPU: no limit",
+                                                    sp_quantity_print(arena, asked_bytes, SP_BYTES),
+                                                    sp_quantity_print(arena, capacity_bytes, SP_BYTES))
+                                        : NULL;
 }
 
 /* Rules by name, and what it means to break one. A rule that is not here is told by its name. */

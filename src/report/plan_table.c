@@ -179,45 +179,6 @@ static void print_search(const struct page *page)
 
 /* ---- nothing fits ------------------------------------------------------------------------------------------------ */
 
-/* Memory is enough, but too slow for what is asked: the nearest is the fastest. */
-static const char *slow_text(const struct page *page, const char *considered)
-{
-    static const double day_s = 86400.0;
-    struct sp_arena *arena = page->arena;
-    const struct plan_question *asked = page->plan->asked;
-    assert(page->plan->best != NULL);
-    const struct estimate *estimate = page->plan->best->estimate;
-    if (asked->deadline_s > 0.0 && estimate->run_days * day_s > asked->deadline_s) {
-        return sp_format(arena, "none of %s layouts is done in %s days; the fastest takes %s:", considered,
-                         report_three(arena, asked->deadline_s / day_s), report_three(arena, estimate->run_days));
-    }
-    return sp_format(arena, "none of %s layouts reaches %s %% MFU; the fastest has %s:", considered,
-                     report_percent(arena, asked->min_mfu_frac), report_percent(arena, estimate->mfu_frac));
-}
-
-static const char *miss_text(const struct page *page)
-{
-    static const double gib = 0x1p30;
-    struct sp_arena *arena = page->arena;
-    const char *considered = report_count(arena, page->plan->plan->considered);
-    if (page->plan->plan->considered == 0) {
-        return "nothing to consider: no product of the degrees asked for is the cluster; give an axis more values";
-    }
-    if (page->plan->nearest_miss == NULL) {
-        return sp_format(arena, "none of %s layouts keeps the rules", considered);
-    }
-    const struct report_missing missing = report_plan_missing(page->plan);
-    if (!(missing.bytes > 0.0)) {
-        return slow_text(page, considered);
-    }
-    double capacity_bytes = sp_json_member(page->plan->nearest_miss, "capacity_bytes")->number;
-    bool is_limited = missing.allowed_bytes < capacity_bytes;
-    const char *room =
-        is_limited ? sp_format(arena, " in the %s GiB asked", report_three(arena, missing.allowed_bytes / gib)) : "";
-    return sp_format(arena, "none of %s layouts fits%s; the nearest lacks %s GiB%s:", considered, room,
-                     report_three(arena, missing.bytes / gib), missing.is_of_host ? " of host memory" : "");
-}
-
 static void print_changes(const struct page *page)
 {
     const struct sp_texts *changes = page->plan->changes;
@@ -235,9 +196,37 @@ static const char *suggestion_text(const struct report_plan *plan)
     static const double enough_frac = 0.05; /* of the capacity, as the warning says */
     const struct plan_question *asked = plan->asked;
     const struct estimate *estimate = plan->best->estimate;
-    bool is_limited = asked->headroom_bytes > 0.0 || asked->headroom_frac > 0.0 || asked->max_memory_bytes > 0.0;
+    bool is_limited = asked->headroom_bytes > 0.0 || asked->headroom_frac > 0.0 ||
+                      (asked->max_memory_bytes > 0.0 && asked->max_memory_bytes < estimate->capacity_bytes);
     bool is_full = estimate->fits && estimate->headroom_bytes < enough_frac * estimate->capacity_bytes;
     return is_full && !is_limited ? "--headroom 5%: only layouts that leave as much free" : NULL;
+}
+
+/* What is to be known of the best, and of the plan as a whole. */
+static void print_remarks(const struct page *page)
+{
+    const struct report_plan *plan = page->plan;
+    const char *remark = report_plan_remark(page->arena, plan);
+    if (plan->best == NULL) {
+        (void)fputc('\n', page->file);
+        if (remark != NULL) {
+            print_labelled(page, "warning", remark);
+        }
+        return;
+    }
+    struct answer remarked = *plan->best;
+    struct question question = *remarked.question;
+    struct sp_texts warnings = {.arena = page->arena};
+    for (size_t i = 0; i < question.warnings.count; i++) {
+        sp_texts_add(&warnings, "%s", question.warnings.items[i]);
+    }
+    if (remark != NULL) {
+        sp_texts_add(&warnings, "%s", remark);
+    }
+    question.warnings = warnings;
+    remarked.question = &question;
+    remarked.suggestion = suggestion_text(plan);
+    report_remarks_print(page->style, page->arena, &remarked);
 }
 
 void report_plan_table(const struct report_style *style, struct sp_arena *arena, const struct report_plan *plan)
@@ -246,7 +235,8 @@ void report_plan_table(const struct report_style *style, struct sp_arena *arena,
     bool fits = plan->plan->n_layouts > 0;
     print_bold(&page, 0, report_title_text(arena, plan->best != NULL ? plan->best->question : plan->base));
     if (!fits) {
-        print_bold(&page, 0, miss_text(&page));
+        print_bold(&page, 0,
+                   sp_format(arena, "%s%s", report_plan_miss_text(arena, plan), plan->best != NULL ? ":" : ""));
     }
     if (plan->best != NULL) {
         print_best(&page);
@@ -259,12 +249,6 @@ void report_plan_table(const struct report_style *style, struct sp_arena *arena,
         print_changes(&page);
     }
     print_rejections(&page);
-    if (plan->best != NULL) {
-        struct answer remarked = *plan->best;
-        remarked.suggestion = suggestion_text(plan);
-        report_remarks_print(style, arena, &remarked);
-    } else {
-        (void)fputc('\n', style->file);
-    }
+    print_remarks(&page);
     print_search(&page);
 }

@@ -75,6 +75,12 @@ const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct repo
     report_tree_number(&tree, "considered", (double)plan->plan->considered);
     report_tree_number(&tree, "evaluated", (double)plan->plan->evaluated);
     put_rejections(&tree, plan->plan);
+    report_tree_begin(&tree, "remarks", SP_JSON_ARRAY);
+    const char *remark = report_plan_remark(arena, plan);
+    if (remark != NULL) {
+        report_tree_string(&tree, NULL, remark);
+    }
+    report_tree_end(&tree);
     report_tree_number(&tree, "elapsed_s", plan->plan->elapsed_s);
     put_plans(&tree, plan);
     put_nearest_miss(&tree, plan);

@@ -255,8 +255,13 @@ static void run_waves(struct sweep_of_units *sweep, struct units *units)
 static bool has_price(const struct space *space, struct sp_error *err)
 {
     const struct gpu_spec *gpu = &space_any_base(space)->hardware.gpu;
-    return space->asked->objective != PLAN_COST || gpu->price.value > 0 ||
-           sp_fail(err, SP_ERROR_USAGE, "--objective cost: %s has no price; add --set gpu.price=2.50/h", gpu->name);
+    if (space->asked->objective != PLAN_COST || gpu->price.value > 0) {
+        return true;
+    }
+    if (gpu->price.kind != SP_FIGURE_NONE) {
+        return sp_fail(err, SP_ERROR_USAGE, "--objective cost: gpu.price is 0 and must be above 0");
+    }
+    return sp_fail(err, SP_ERROR_USAGE, "--objective cost: %s has no price; add --set gpu.price=2.50/h", gpu->name);
 }
 
 /* Adds what one cluster size has to the plan. */

@@ -97,6 +97,10 @@ struct plan {
     double elapsed_s;
 };
 
+/* Fails when axes of the question leave nothing between them, or one is of a method that another leaves out (conflicts.c):
+ * what a search would answer with no layout, or not look at. The request has its GPUs. */
+bool plan_axes_check(const struct plan_question *question, struct sp_arena *arena, struct sp_error *err) SP_MUST_CHECK;
+
 /* Searches. Errors are those of the inputs (SP_ERROR_USAGE, SP_ERROR_INPUT); a space in which nothing fits is none. */
 bool plan_search(const struct plan_question *question, struct sp_arena *arena, struct plan *plan,
                  struct sp_error *err) SP_MUST_CHECK;

@@ -47,7 +47,10 @@ void walk_reject_bytes(struct walk *walk, const char *reason, int64_t count, dou
     struct sp_arena *scratch = walk->worker->scratch;
     struct sp_arena_mark mark = sp_arena_mark(scratch);
     bool is_host = strcmp(reason, "host_memory") == 0;
-    double limit = is_host ? walk->search->constraints.host_bytes : walk->search->constraints.most_bytes;
+    const struct constraints *constraints = &walk->search->constraints;
+    double limit = is_host                         ? constraints->host_bytes
+                   : strcmp(reason, "memory") == 0 ? constraints->capacity_bytes
+                                                   : constraints->most_bytes;
     walk_reject(walk, reason, count,
                 sp_format(scratch, "%s: %s%s %s, of %s", layout_text(walk), is_bound ? "at least " : "",
                           sp_quantity_print(scratch, bytes, SP_BYTES), is_host ? "of host memory" : "at its peak",

@@ -38,9 +38,10 @@ bool defaults_cluster(const struct request *request, struct question *question, 
         return false;
     }
     if (request->nodes.is_given && request->nodes.value != run->nodes) {
-        return sp_fail_rule(
-            err, "gpus_nodes", "%lld gpus are %lld nodes of %lld, not the %lld of --nodes; give one of the two",
-            (long long)run->gpus, (long long)run->nodes, (long long)per_node, (long long)request->nodes.value);
+        return sp_fail_rule(err, "gpus_nodes",
+                            "%lld gpu%s %lld node%s of %lld, not the %lld of --nodes; give one of the two",
+                            (long long)run->gpus, run->gpus == 1 ? " is" : "s are", (long long)run->nodes,
+                            sp_plural(run->nodes), (long long)per_node, (long long)request->nodes.value);
     }
     bool is_spread = run->gpus > (int64_t)question->hardware.node.nvlink_domain.value;
     if (is_spread && question->hardware.network.name == NULL) {

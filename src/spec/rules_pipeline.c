@@ -46,8 +46,9 @@ static bool check_explicit_layers(const struct question *question, struct sp_err
 {
     const struct layout_spec *layout = &question->layout;
     if (layout->n_stage_layers != layout->pp) {
-        return sp_fail_rule(err, "pp_layers", "pp-layers gives %lld stages, pp is %lld",
-                            (long long)layout->n_stage_layers, (long long)layout->pp);
+        return sp_fail_rule(err, "pp_layers", "pp-layers gives %lld stage%s, pp is %lld",
+                            (long long)layout->n_stage_layers, sp_plural(layout->n_stage_layers),
+                            (long long)layout->pp);
     }
     int64_t sum = 0;
     for (int64_t stage = 0; stage < layout->pp; stage++) {
@@ -61,9 +62,9 @@ static bool check_explicit_layers(const struct question *question, struct sp_err
     if (sum == question->model.n_layers) {
         return true;
     }
-    return sp_fail_rule(err, "pp_layers", "pp-layers adds up to %s%lld layers, the model has %lld",
-                        sum > question->model.n_layers ? "more than " : "",
-                        (long long)(sum > question->model.n_layers ? question->model.n_layers : sum),
+    int64_t told = sum > question->model.n_layers ? question->model.n_layers : sum;
+    return sp_fail_rule(err, "pp_layers", "pp-layers adds up to %s%lld layer%s, the model has %lld",
+                        sum > question->model.n_layers ? "more than " : "", (long long)told, sp_plural(told),
                         (long long)question->model.n_layers);
 }
 
@@ -74,14 +75,15 @@ static bool check_stage_count(const struct question *question, struct sp_error *
     /* padded: embedding and loss fill a chunk each */
     int64_t n_layers = question->model.n_layers + (layout->pp_layers == PP_LAYERS_PADDED ? 2 : 0);
     if (layout->pp > n_layers) {
-        return sp_fail_rule(err, "layers_over_pp", "%lld layers are fewer than pp %lld stages; largest pp: %lld",
-                            (long long)n_layers, (long long)layout->pp, (long long)n_layers);
+        return sp_fail_rule(err, "layers_over_pp", "%lld layer%s fewer than pp %lld stages; largest pp: %lld",
+                            (long long)n_layers, n_layers == 1 ? " is" : "s are", (long long)layout->pp,
+                            (long long)n_layers);
     }
     if (layout->vpp > n_layers / layout->pp) {
         return sp_fail_rule(err, "layers_over_pp",
-                            "%lld layers are fewer than pp %lld x vpp %lld chunks; largest vpp with this pp: %lld",
-                            (long long)n_layers, (long long)layout->pp, (long long)layout->vpp,
-                            (long long)(n_layers / layout->pp));
+                            "%lld layer%s fewer than pp %lld x vpp %lld chunks; largest vpp with this pp: %lld",
+                            (long long)n_layers, n_layers == 1 ? " is" : "s are", (long long)layout->pp,
+                            (long long)layout->vpp, (long long)(n_layers / layout->pp));
     }
     return true;
 }
@@ -97,8 +99,8 @@ static bool check_layers(const struct question *question, struct sp_error *err)
     for (size_t i = 0; layout->pp_layers == PP_LAYERS_PADDED && i < SP_COUNT_OF(stages); i++) {
         if (layout_stage_layers(layout, &question->model, stages[i]) < 1) {
             return sp_fail_rule(err, "pp_layers",
-                                "pp-layers padded leaves no layer for the %s of %lld stages; use auto", ends[i],
-                                (long long)layout->pp);
+                                "pp-layers padded leaves no layer for the %s of %lld stage%s; use auto", ends[i],
+                                (long long)layout->pp, sp_plural(layout->pp));
         }
     }
     bool needs_even = layout->pp_layers == PP_LAYERS_EVEN && !question->software.framework.spreads_remainder_layers;
@@ -115,9 +117,9 @@ static bool check_chunks(const struct question *question, struct sp_error *err)
         int64_t filled = layout->pp_layers == PP_LAYERS_PADDED && is_end ? 1 : 0; /* by the embedding or the loss */
         if (layers + filled < layout->vpp) {
             return sp_fail_rule(err, "pp_layers",
-                                "stage %lld of %lld has %lld layers for vpp %lld chunks; use --vpp %lld",
-                                (long long)stage + 1, (long long)layout->pp, (long long)layers, (long long)layout->vpp,
-                                (long long)layers);
+                                "stage %lld of %lld has %lld layer%s for vpp %lld chunks; use --vpp %lld",
+                                (long long)stage + 1, (long long)layout->pp, (long long)layers, sp_plural(layers),
+                                (long long)layout->vpp, (long long)layers);
         }
     }
     return true;
@@ -138,8 +140,9 @@ static bool check_recompute(const struct question *question, struct sp_error *er
     if (layout->recompute_layers <= most) {
         return true;
     }
-    return sp_fail_rule(err, "recompute_block", "recompute block:%lld recomputes more than the %lld layers of a %s",
-                        (long long)layout->recompute_layers, (long long)most, layout->vpp > 1 ? "chunk" : "stage");
+    return sp_fail_rule(err, "recompute_block", "recompute block:%lld recomputes more than the %lld layer%s of a %s",
+                        (long long)layout->recompute_layers, (long long)most, sp_plural(most),
+                        layout->vpp > 1 ? "chunk" : "stage");
 }
 
 /* ---- schedules -------------------------------------------------------------------------------------------------- */
@@ -185,14 +188,20 @@ static bool check_stages(struct sp_arena *arena, const struct layout_spec *layou
 
 /* ---- batch ------------------------------------------------------------------------------------------------------ */
 
+/* Of "micro-batch". */
+static const char *batches_ending(int64_t count)
+{
+    return count == 1 ? "" : "es";
+}
+
 static bool fail_micro_batches(const struct question *question, const char *need, int64_t micro_batches,
                                int64_t multiple, struct sp_error *err)
 {
     const struct layout_spec *layout = &question->layout;
     int64_t unit = multiple * layout->dp * layout->micro_batch;
     return sp_fail_rule(err, "schedule_micro_batches",
-                        "%s with %lld micro-batches: it needs %s; nearest --global-batch: %s",
-                        schedule_names[layout->schedule], (long long)micro_batches, need,
+                        "%s with %lld micro-batch%s: it needs %s; nearest --global-batch: %s",
+                        schedule_names[layout->schedule], (long long)micro_batches, batches_ending(micro_batches), need,
                         multiples_text(question->arena, question->run.global_batch, unit));
 }
 
@@ -210,9 +219,10 @@ static bool check_schedule_batch(const struct question *question, int64_t micro_
     if (micro_batches < least) {
         int64_t batch = least * layout->dp * layout->micro_batch;
         return sp_fail_rule(err, "schedule_micro_batches",
-                            "dualpipe with %lld micro-batches: it needs 2 x pp %lld = %lld or more; raise "
+                            "dualpipe with %lld micro-batch%s: it needs 2 x pp %lld = %lld or more; raise "
                             "--global-batch to %lld",
-                            (long long)micro_batches, (long long)layout->pp, (long long)least, (long long)batch);
+                            (long long)micro_batches, batches_ending(micro_batches), (long long)layout->pp,
+                            (long long)least, (long long)batch);
     }
     return micro_batches % 2 == 0 || fail_micro_batches(question, "an even number", micro_batches, 2, err);
 }
@@ -222,8 +232,8 @@ static void warn_few_micro_batches(struct question *question, int64_t micro_batc
     const struct layout_spec *layout = &question->layout;
     sp_texts_add(
         &question->warnings,
-        "%lld micro-batches over pp %lld stages: stages wait; raise --global-batch to %lld or more, or lower pp",
-        (long long)micro_batches, (long long)layout->pp, (long long)enough);
+        "%lld micro-batch%s over pp %lld stages: stages wait; raise --global-batch to %lld or more, or lower pp",
+        (long long)micro_batches, batches_ending(micro_batches), (long long)layout->pp, (long long)enough);
 }
 
 /* Fewer micro-batches than stages: a bubble in some frameworks, an error in others and for the interleaved schedule. */
@@ -238,8 +248,8 @@ static bool check_micro_batches(struct question *question, int64_t micro_batches
     if (is_interleaved || question->software.framework.refuses_few_micro_batches) {
         return sp_fail_rule(
             err, "few_micro_batches",
-            "%lld micro-batches are fewer than pp %lld stages, which %s refuses; raise --global-batch to %lld",
-            (long long)micro_batches, (long long)layout->pp,
+            "%lld micro-batch%s fewer than pp %lld stages, which %s refuses; raise --global-batch to %lld",
+            (long long)micro_batches, micro_batches == 1 ? " is" : "es are", (long long)layout->pp,
             is_interleaved ? "the interleaved schedule" : framework_names[layout->framework], (long long)enough);
     }
     if (!check_schedule_batch(question, micro_batches, err)) {

@@ -190,7 +190,8 @@ test_expect_success 'nothing fits, in the table' '
 	expect_exit 1 seqplan plan $tight && within_100 out && sed -n 2p out | grep "^none of [0-9]* layouts fits; the nearest lacks [0-9.]* GiB:$" &&
 	grep "does not fit" out && ! grep "ranked by" out && ! grep "Pareto" out &&
 	expect_exit 1 seqplan plan $tight --format markdown && grep "^\*\*none of " out &&
-	expect_exit 1 seqplan plan $tight --format csv && test "$(cat out)" = "rank,pareto,differs,options"
+	expect_exit 1 seqplan plan $tight --format csv && head -n 1 out | grep "^rank,pareto,differs,options,schema," &&
+	test "$(wc -l <out)" = 2 && tail -n 1 out | grep "^,,none of [0-9]* layouts fits; the nearest lacks [0-9.]* GiB,--model "
 '
 
 test_expect_success 'what is asked beside memory: the memory given, MFU, a deadline' '
