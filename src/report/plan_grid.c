@@ -9,23 +9,11 @@ static const double GIB = 0x1p30;
 
 /* ---- which rows -------------------------------------------------------------------------------------------------- */
 
-/* The best of the n_top best families are the first that the search kept. */
-static bool is_ranked(const struct report_plan *plan, int row)
-{
-    int n_top = plan->asked->n_top < plan->plan->n_kept ? plan->asked->n_top : plan->plan->n_kept;
-    for (int i = 0; i < n_top; i++) {
-        if (plan->plan->kept[i].index == plan->plan->layouts[row].index) {
-            return true;
-        }
-    }
-    return false;
-}
-
 int report_plan_ranked(const struct report_plan *plan, int *rows)
 {
     int n_rows = 0;
     for (int i = 0; i < plan->plan->n_layouts; i++) {
-        if (is_ranked(plan, i)) {
+        if (plan->plan->layouts[i].is_ranked) {
             rows[n_rows++] = i;
         }
     }

@@ -281,6 +281,8 @@ const char *report_sensitivity_title(struct sp_arena *arena, const struct hardwa
                                      enum sensitivity_figure figure); /* "NVLink", "network ib-ndr" */
 /* "tp 4 sp 8 zigzag pp 2 dp 1, megatron", "tp 1 sp 16 usp (ulysses 4) pp 1 dp 2 ep 8, megatron" */
 const char *report_kept_text(struct sp_arena *arena, const struct plan_layout *kept);
+/* The same of a layout that wins in a sensitivity. */
+const char *report_winner_text(struct sp_arena *arena, const struct sensitivity *sensitivity, int winner);
 
 /* ---- limits (limits_*.c) ------------------------------------------------------------------------------------------ */
 

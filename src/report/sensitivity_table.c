@@ -60,7 +60,7 @@ static const char *crossing_text(struct sp_arena *arena, const struct sensitivit
     const char *at = figure == SENSITIVITY_LATENCY ? sp_format(arena, "%s x now", report_three(arena, crossing->factor))
                                                    : value_text(arena, figure, crossing->value);
     const char *winner = crossing->winner < 0 ? "none of the kept layouts fits"
-                                              : report_kept_text(arena, &sensitivity->kept[crossing->winner]);
+                                              : report_winner_text(arena, sensitivity, crossing->winner);
     return sp_format(arena, "%s %s: %s", is_above ? "above" : "below", at, winner);
 }
 

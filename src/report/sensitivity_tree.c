@@ -1,6 +1,8 @@
 /* How far an answer depends on the machine, as keys of an answer. */
 #include "report/report.h"
 
+#include <string.h>
+
 static const char *const unit_suffixes[N_SENSITIVITIES] = {"bytes_per_s", "bytes_per_s", "bytes_per_s",
                                                            "flop_per_s",  "s",           "bytes"};
 
@@ -19,9 +21,23 @@ const char *report_kept_text(struct sp_arena *arena, const struct plan_layout *k
                      framework_names[layout->framework]);
 }
 
+/* Of today's winner and another of its family, what is recomputed, sharded and offloaded. */
+const char *report_winner_text(struct sp_arena *arena, const struct sensitivity *sensitivity, int winner)
+{
+    const struct plan_layout *other = &sensitivity->kept[winner];
+    const char *text = report_kept_text(arena, other);
+    bool is_another = sensitivity->winner >= 0 && winner != sensitivity->winner;
+    if (!is_another || strcmp(text, report_kept_text(arena, &sensitivity->kept[sensitivity->winner])) != 0) {
+        return text;
+    }
+    return sp_format(arena, "%s, with recompute %s, zero %d, offload %s", text,
+                     report_recompute_text(arena, &other->layout), other->layout.zero,
+                     layout_offload_text(arena, &other->layout));
+}
+
 static void put_winner(struct report_tree *tree, const struct sensitivity *sensitivity, const char *key, int winner)
 {
-    report_tree_string(tree, key, winner < 0 ? NULL : report_kept_text(tree->arena, &sensitivity->kept[winner]));
+    report_tree_string(tree, key, winner < 0 ? NULL : report_winner_text(tree->arena, sensitivity, winner));
 }
 
 static void put_change(struct report_tree *tree, const struct sensitivity *sensitivity, const char *key,

@@ -176,6 +176,7 @@ void ranking_finish(const struct families *families, const struct front *front, 
     for (int i = 0; i < families->n; i++) {
         kept[i] = families->items[i];
         kept[i].is_on_front = holds(front->items, front->n, kept[i].index);
+        kept[i].is_ranked = i < n;
     }
     memcpy(layouts, kept, (size_t)n * sizeof(*layouts));
     for (int i = 0; i < front->n; i++) {

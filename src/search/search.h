@@ -71,6 +71,7 @@ struct plan_layout { /* a layout with its two figures */
     double objective; /* what it is ranked by, less is better: seconds, bytes, GPUs, cost of a token */
     uint64_t index;   /* in the order of the space: the earlier of two equals wins */
     bool is_on_front; /* nothing that fits is as fast in less memory, or faster in as little */
+    bool is_ranked;   /* the best of its family, which is among the n_top best */
 };
 
 /* Reasons: names of rules ("batch_divides"), "not_in_framework", "memory", "host_memory", "max_memory", "headroom",

@@ -89,6 +89,7 @@ static struct fixture *fixture_open(const struct sample *samples, int n, enum pl
         layouts[i] = (struct plan_layout){.gpus = (int64_t)value_or(samples[i].gpus, 56.0),
                                           .step_time_s = value_or(samples[i].step_s, 20.0),
                                           .peak_bytes = GIB * value_or(samples[i].peak_gib, 61.0),
+                                          .is_ranked = true,
                                           .index = (uint64_t)(100 - i)};
     }
     plan_question_init(&fixture->asked, arena);
@@ -367,16 +368,16 @@ static void a_long_front_is_thinned_and_keeps_its_ends(void **state)
     sp_arena_close(fixture->arena);
 }
 
-/* Ranked are the best of the families that were kept, as many as --top. */
+/* Ranked are the best of families; what stands on the front beside them is not. */
 static void the_ranking_is_of_families(void **state)
 {
     (void)state;
     const struct sample samples[] = {{.method = NULL}, {.step_s = 20.1}, {.step_s = 20.2}, {.step_s = 20.3}};
     struct fixture *fixture = fixture_open(samples, 4, PLAN_THROUGHPUT);
-    const struct plan_layout kept[] = {fixture->plan.layouts[0], fixture->plan.layouts[2], fixture->plan.layouts[3]};
-    fixture->plan.kept = kept;
-    fixture->plan.n_kept = 3;
-    fixture->asked.n_top = 2;
+    struct plan_layout layouts[4];
+    memcpy(layouts, fixture->plan.layouts, sizeof(layouts));
+    layouts[1].is_ranked = layouts[3].is_ranked = false;
+    fixture->plan.layouts = layouts;
     int rows[4];
     assert_int_equal(report_plan_ranked(&fixture->report, rows), 2);
     assert_int_equal(rows[0], 0);
