@@ -37,6 +37,8 @@ static bool resolve_cluster(const struct command_context *context, struct plan_q
                             struct question *base, struct sp_error *err)
 {
     struct request *request = &question->request;
+    question->is_of_nodes = request->nodes.is_given;
+    question->is_of_max_gpus = !request->gpus.is_given && !request->nodes.is_given;
     if (!request->gpus.is_given && !request->nodes.is_given && question->max_gpus > 0) {
         request->gpus = (struct sp_option_count){.is_given = true, .value = question->max_gpus};
     }
