@@ -281,6 +281,7 @@ struct sp_option {
     const char *argument;     /* "N", "NAME|PATH": shown in help */
     const char *help;         /* one line, with the default */
     const char *group;        /* heading in help */
+    bool is_hidden;           /* read, so that the command can say why not, but not in help */
 };
 
 /* Parses argv[1..]; GNU long options ("--seq 128K", "--seq=128K"), through getopt_long. No positional arguments unless

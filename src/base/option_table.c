@@ -396,7 +396,7 @@ static int text_column(const struct sp_option *options)
         char left[LEFT_LENGTH];
         format_left(left, option);
         int wanted = (int)strlen(left) + HELP_GAP;
-        if (wanted <= HELP_TEXT_AT && wanted > column) {
+        if (!option->is_hidden && wanted <= HELP_TEXT_AT && wanted > column) {
             column = wanted;
         }
     }
@@ -474,7 +474,7 @@ void sp_options_help(const struct sp_option *options, FILE *file)
         }
         (void)fprintf(file, "%s%s:\n", first == options ? "" : "\n", group_of(first));
         for (const struct sp_option *option = first; option->name != NULL; option++) {
-            if (strcmp(group_of(option), group_of(first)) == 0) {
+            if (!option->is_hidden && strcmp(group_of(option), group_of(first)) == 0) {
                 print_option(file, option, indent);
             }
         }

@@ -10,8 +10,10 @@ static bool check_request(struct sp_arena *arena, const struct request *request,
     bool is_read = request->layout_file != NULL;
     bool has_scale = request->seq.is_given || request->gpus.is_given || request->nodes.is_given;
     if (request->only != NULL || request->tokens.is_given) {
-        return sp_fail(err, SP_ERROR_USAGE,
-                       "limits are of whole steps and have no times: leave out --only and --tokens");
+        return sp_fail(
+            err, SP_ERROR_USAGE,
+            "limits are of whole steps, and the tokens/s beside one are of its own step: no part of a step or "
+            "whole run is priced; leave out --only and --tokens");
     }
     if (is_read && strcmp(request->layout_file, "-") == 0) {
         return sp_fail(err, SP_ERROR_USAGE, "limits reads the layout more than once: give --layout a file, not -");

@@ -49,6 +49,8 @@ static bool resolve_cluster(const struct command_context *context, struct plan_q
 {
     static const char example[] = "seqplan plan --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 128K";
     struct request *request = &question->request;
+    question->is_of_nodes = request->nodes.is_given;
+    question->is_of_max_gpus = !request->gpus.is_given && !request->nodes.is_given;
     if (!request->gpus.is_given && !request->nodes.is_given && question->max_gpus > 0) {
         request->gpus = (struct sp_option_count){.is_given = true, .value = question->max_gpus};
     }

@@ -88,6 +88,18 @@ static const struct sp_option limits_extras[] = {
      .argument = "N",
      .group = "The question",
      .help = "sequences per optimizer step; default: two for every GPU and sequence of a micro-batch"},
+    {.name = "tokens",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, tokens),
+     .argument = "N",
+     .group = "The run",
+     .is_hidden = true},
+    {.name = "only",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, request.only),
+     .argument = "attention",
+     .group = "The answer",
+     .is_hidden = true},
     {.name = NULL},
 };
 

@@ -10,6 +10,9 @@ static const char *value_text(struct sp_arena *arena, const struct limit *limit,
     }
     const char *text =
         kind == LIMIT_SEQ ? sp_tokens_print(arena, limit->value) : sp_format(arena, "%lld", (long long)limit->value);
+    if (limit->is_at_most) {
+        return sp_format(arena, "at most %s", text);
+    }
     return limit->is_beyond ? sp_format(arena, "%s or more", text) : text;
 }
 
@@ -37,6 +40,12 @@ static void add_limit(struct report_grid *grid, const struct report_limits *limi
     report_grid_text(grid, VALUE_COLUMN, "%s", value_text(arena, limit, kind));
     report_grid_text(grid, BINDING_COLUMN, "%s", binding_text(arena, limit));
     if (limit->question == NULL) {
+        return;
+    }
+    if (!limit->is_found) { /* the figures are of what does not fit */
+        report_grid_text(grid, LAYOUT_COLUMN, "the smallest, %s GiB at its peak, which does not fit%s%s",
+                         report_three(arena, limit->estimate->peak_bytes / GIB), limits->is_any ? ": " : "",
+                         limits->is_any ? report_degrees_text(arena, limit->question) : "");
         return;
     }
     report_grid_text(grid, PEAK_COLUMN, "%s", report_three(arena, limit->estimate->peak_bytes / GIB));
@@ -144,7 +153,7 @@ static void print_heading(const struct report_style *style, struct sp_arena *are
     if (question == NULL) {
         return;
     }
-    const char *of = limits->is_any ? "any layout" : limits->n_rows > 1 ? "by method" : "of one layout";
+    const char *of = limits->is_any ? "of any layout" : limits->n_rows > 1 ? "by method" : "of one layout";
     const char *where = kind == LIMIT_GPUS ? question->hardware.gpu.title : report_cluster_text(arena, question);
     const char *title = sp_format(arena, "%s on %s: limits %s", question->model.name, where, of);
     bool is_markdown = style->format == REPORT_MARKDOWN;
@@ -168,7 +177,7 @@ static void print_remarks(const struct report_style *style, struct sp_arena *are
     struct sp_texts warnings = {.arena = arena};
     int best = report_limits_best(limits); /* of several rows the others say in their cells what they lack */
     if (limits->rows[best].refusal == NULL) {
-        report_limits_remarks(limits, best, &warnings);
+        report_limits_remarks(limits, best, true, &warnings);
     }
     bool is_markdown = style->format == REPORT_MARKDOWN;
     (void)fputs(warnings.count > 0 ? "\n" : "", style->file);

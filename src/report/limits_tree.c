@@ -22,22 +22,29 @@ int report_limits_best(const struct report_limits *limits)
     return best < 0 ? 0 : best;
 }
 
-static void remark_length(const struct limit *limit, struct sp_texts *warnings)
+/* How a reader of a table and one of the JSON know a limit. */
+static const char *name_of(enum limit_kind kind, bool is_in_words)
+{
+    static const char *const words[N_LIMITS] = {"longest sequence", "largest micro-batch", "fewest GPUs"};
+    return is_in_words ? words[kind] : limit_names[kind];
+}
+
+static void remark_length(const struct limit *limit, const char *name, struct sp_texts *warnings)
 {
     if (!limit->is_found) {
         return;
     }
     int64_t positions = limit->question->model.max_position;
     if (limit->is_beyond) {
-        sp_texts_add(warnings, "max_seq: every length up to this one fits; longer ones are not looked at");
+        sp_texts_add(warnings, "%s: every length up to this one fits; longer ones are not looked at", name);
     }
     if (limit->value > positions) {
-        sp_texts_add(warnings, "max_seq is beyond the %lld positions of %s: needs longer rope settings and training",
+        sp_texts_add(warnings, "%s is beyond the %lld positions of %s: needs longer rope settings and training", name,
                      (long long)positions, limit->question->model.name);
     }
 }
 
-void report_limits_remarks(const struct report_limits *limits, int row, struct sp_texts *warnings)
+void report_limits_remarks(const struct report_limits *limits, int row, bool is_in_words, struct sp_texts *warnings)
 {
     const struct report_limits_row *own = &limits->rows[row];
     if (own->refusal != NULL) {
@@ -47,10 +54,14 @@ void report_limits_remarks(const struct report_limits *limits, int row, struct s
     for (int kind = 0; kind < N_LIMITS; kind++) {
         const struct limit *limit = &own->limits.items[kind];
         if (limit->reason != NULL) {
-            sp_texts_add(warnings, "%s: %s", limit_names[kind], limit->reason);
+            sp_texts_add(warnings, "%s: %s", name_of((enum limit_kind)kind, is_in_words), limit->reason);
+        }
+        if (limit->is_at_most) {
+            sp_texts_add(warnings, "%s: sizes are tried in steps; some below this one were left out and might fit",
+                         name_of((enum limit_kind)kind, is_in_words));
         }
     }
-    remark_length(&own->limits.items[LIMIT_SEQ], warnings);
+    remark_length(&own->limits.items[LIMIT_SEQ], name_of(LIMIT_SEQ, is_in_words), warnings);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------- */
@@ -96,6 +107,7 @@ static void put_limit(struct report_tree *tree, const char *key, const struct li
     report_tree_begin(tree, key, SP_JSON_OBJECT);
     put_value(tree, "value", limit);
     report_tree_bool(tree, "is_beyond", limit->is_beyond);
+    report_tree_bool(tree, "is_at_most", limit->is_at_most);
     if (limit->unit > 0) {
         report_tree_number(tree, "unit", (double)limit->unit);
     }
@@ -133,7 +145,7 @@ static void put_row(struct report_tree *tree, const struct report_limits *limits
     }
     report_tree_end(tree);
     struct sp_texts warnings = {.arena = tree->arena};
-    report_limits_remarks(limits, row, &warnings);
+    report_limits_remarks(limits, row, false, &warnings);
     report_tree_texts(tree, "warnings", &warnings);
     if (own->refusal != NULL) {
         report_tree_begin(tree, "error", SP_JSON_OBJECT);

@@ -303,7 +303,7 @@ const struct sp_json *report_limits_tree(const struct report_style *style, struc
 /* Index of the row with the longest sequence, or else the first that has a limit; 0 when none has. */
 int report_limits_best(const struct report_limits *limits);
 /* "needs --seq", "beyond the 4096 positions of ...": what to know about a row. */
-void report_limits_remarks(const struct report_limits *limits, int row, struct sp_texts *warnings);
+void report_limits_remarks(const struct report_limits *limits, int row, bool is_in_words, struct sp_texts *warnings);
 /* In any format. Whether anything fits: a length on the cluster, without one a cluster. */
 bool report_limits(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
 void report_limits_table(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);

@@ -36,6 +36,8 @@ static bool open_run(struct any_run *run, struct sp_error *err)
 
 struct any_value {
     int64_t seq, micro_batch, gpus;
+    int n_followed;          /* layouts that are wanted */
+    enum plan_effort effort; /* PLAN_WHOLE where the nearest miss is wanted */
 };
 
 /* The question at a value; what is found of it is told with that question. */
@@ -43,12 +45,12 @@ static bool search_at(struct any_run *run, const struct any_value *value, struct
                       struct plan *plan, struct sp_error *err)
 {
     static const struct sp_option_count none = {.is_given = false};
-    enum { FOLLOWED = 16 };
     int64_t *micro_batch = sp_arena_alloc(run->arena, sizeof(*micro_batch));
     *micro_batch = value->micro_batch;
     *question = *run->asked;
     question->objective = PLAN_MEMORY;
-    question->n_top = FOLLOWED;
+    question->n_top = question->n_kept = value->n_followed;
+    question->effort = value->effort;
     question->request.seq = (struct sp_option_count){.is_given = true, .value = value->seq};
     question->request.gpus = (struct sp_option_count){.is_given = true, .value = value->gpus};
     question->request.nodes = none;
@@ -63,10 +65,13 @@ static bool search_at(struct any_run *run, const struct any_value *value, struct
 
 static struct any_value value_of(const struct any_run *run, enum limit_kind kind, int64_t value)
 {
+    enum { FOLLOWED = 16 };
     int64_t micro_batch = run->asked->axes.micro_batch.n > 0 ? run->asked->axes.micro_batch.values[0] : 1;
     return (struct any_value){.seq = kind == LIMIT_SEQ ? value : run->base.run.seq,
                               .micro_batch = kind == LIMIT_MICRO_BATCH ? value : micro_batch,
-                              .gpus = kind == LIMIT_GPUS ? value : run->base.run.gpus};
+                              .gpus = kind == LIMIT_GPUS ? value : run->base.run.gpus,
+                              .n_followed = kind == LIMIT_GPUS ? 1 : FOLLOWED,
+                              .effort = PLAN_RANKED};
 }
 
 /* ---- lengths and micro-batches ---------------------------------------------------------------------------------- */
@@ -92,14 +97,19 @@ static bool follow(struct any_run *run, const struct plan_question *question, co
 }
 
 /* The smallest of a space that does not hold it, to tell what it needs. */
-static bool bind_nothing(struct any_run *run, const struct plan_question *question, const struct plan *plan,
-                         struct sp_error *err)
+static bool bind_nothing(struct any_run *run, struct any_value value, struct sp_error *err)
 {
-    if (!plan->has_nearest_miss) {
-        run->probe.base = NULL;
+    struct plan_question question;
+    struct plan plan;
+    value.effort = PLAN_WHOLE;
+    run->probe.base = NULL;
+    if (!search_at(run, &value, &question, &plan, err)) {
+        return false;
+    }
+    if (!plan.has_nearest_miss) {
         return true;
     }
-    run->probe.base = plan_questions(question, &plan->nearest_miss, 1, run->arena, err);
+    run->probe.base = plan_questions(&question, &plan.nearest_miss, 1, run->arena, err);
     return run->probe.base != NULL;
 }
 
@@ -120,7 +130,7 @@ static bool limit_values(struct any_run *run, int64_t first, const struct probe_
             return false;
         }
         if (plan.n_layouts == 0) {
-            if (index < first && !bind_nothing(run, &question, &plan, err)) {
+            if (index < first && !bind_nothing(run, value, err)) {
                 return false;
             }
             run->probe.base = index < first ? run->probe.base : followed;
@@ -182,13 +192,16 @@ static bool limit_micro_batch(struct any_run *run, struct limit *limit, struct s
 struct cluster_search {
     struct any_run *run;
     struct limit *limit;
-    double smallest_miss_bytes; /* of the sizes that are too small */
+    int64_t per_node;
+    int64_t below; /* the largest that was too small */
+    bool has_gaps; /* sizes below the one that fits were left out */
 };
 
 /* Whether anything fits on as many; it is then the limit. */
 static bool cluster_fits(struct cluster_search *search, int64_t gpus, bool *fits, struct sp_error *err)
 {
     struct any_run *run = search->run;
+    struct limit *limit = search->limit;
     struct plan_question question;
     struct plan plan;
     struct any_value value = value_of(run, LIMIT_GPUS, gpus);
@@ -196,22 +209,34 @@ static bool cluster_fits(struct cluster_search *search, int64_t gpus, bool *fits
         return false;
     }
     *fits = plan.n_layouts > 0;
-    if (!*fits && !plan.has_nearest_miss) {
+    if (!*fits) {
+        search->below = gpus;
         return true;
     }
-    run->probe.base = plan_questions(&question, *fits ? plan.layouts : &plan.nearest_miss, 1, run->arena, err);
+    run->probe.base = plan_questions(&question, plan.layouts, 1, run->arena, err);
     if (run->probe.base == NULL) {
         return false;
     }
-    struct limit *limit = search->limit;
     (void)probe_at(&run->probe, 0);
-    if (*fits) {
-        limit->is_found = true;
-        limit->value = gpus;
-        limit_keep(limit, &run->probe, run->arena);
-    } else if (search->smallest_miss_bytes <= 0 || run->probe.estimate.peak_bytes < search->smallest_miss_bytes) {
-        search->smallest_miss_bytes = run->probe.estimate.peak_bytes;
-        limit_bind(limit, &run->probe.estimate, NULL);
+    limit->is_found = true;
+    limit->value = gpus;
+    limit_keep(limit, &run->probe, run->arena);
+    return true;
+}
+
+/* What the largest that is too small lacks. */
+static bool bind_cluster(struct cluster_search *search, struct sp_error *err)
+{
+    struct any_run *run = search->run;
+    search->limit->binding = "gpus: one";
+    if (search->below == 0) {
+        return true;
+    }
+    if (!bind_nothing(run, value_of(run, LIMIT_GPUS, search->below), err)) {
+        return false;
+    }
+    if (run->probe.base != NULL && probe_at(&run->probe, 0) == PROBE_TOO_LARGE) {
+        limit_bind(search->limit, &run->probe.estimate, NULL);
     }
     return true;
 }
@@ -227,14 +252,21 @@ static int64_t next_size(int64_t gpus, int64_t per_node)
     return gpus < EVERY_NODE * per_node ? gpus + per_node : 2 * gpus;
 }
 
-/* Where sizes double, quarters between the last that is too small and the one that fits. */
-static bool refine(struct cluster_search *search, int64_t below, int64_t per_node, struct sp_error *err)
+/* Between the last that is too small and the one that fits, where sizes were left out: halves, in GPUs of a node or whole
+ * nodes. */
+static bool refine(struct cluster_search *search, struct sp_error *err)
 {
-    enum { PARTS = 4 };
-    int64_t above = search->limit->value;
-    bool fits = above - below <= per_node || below % (PARTS * per_node) != 0;
-    for (int64_t gpus = below + below / PARTS; gpus < above && !fits; gpus += below / PARTS) {
-        if (!cluster_fits(search, gpus, &fits, err)) {
+    enum { MOST_HALVES = 8 };
+    for (int i = 0; i < MOST_HALVES; i++) {
+        int64_t unit = search->limit->value <= search->per_node ? 1 : search->per_node;
+        int64_t low = search->below / unit;
+        int64_t high = search->limit->value / unit;
+        bool fits = false;
+        if (high - low <= 1) {
+            break;
+        }
+        search->has_gaps = true;
+        if (!cluster_fits(search, (low + (high - low) / 2) * unit, &fits, err)) {
             return false;
         }
     }
@@ -249,20 +281,21 @@ static bool limit_gpus(struct any_run *run, struct limit *limit, struct sp_error
         return true;
     }
     struct cluster_search search = {.run = run, .limit = limit};
-    int64_t per_node = (int64_t)run->base.hardware.node.gpus.value;
-    int64_t below = 0;
+    search.per_node = (int64_t)run->base.hardware.node.gpus.value;
+    int64_t before = 0;
     bool fits = false;
     int n_before = run->n_searches;
     run->probe.kind = LIMIT_GPUS;
     limit->unit = 1;
-    for (int64_t gpus = 1; gpus <= most && !fits; gpus = next_size(gpus, per_node)) {
+    for (int64_t gpus = 1; gpus <= most && !fits; gpus = next_size(gpus, search.per_node)) {
         if (!cluster_fits(&search, gpus, &fits, err)) {
             return false;
         }
-        below = fits ? below : gpus;
+        search.has_gaps = search.has_gaps || gpus - before > (gpus <= search.per_node ? 1 : search.per_node);
+        before = gpus;
     }
-    bool is_good = !fits || refine(&search, below, per_node, err);
-    limit->binding = limit->binding == NULL ? "gpus: one" : limit->binding;
+    bool is_good = (!fits || refine(&search, err)) && bind_cluster(&search, err);
+    limit->is_at_most = fits && search.has_gaps;
     limit->reason = fits ? NULL : sp_format(run->arena, "no layout fits on up to %lld GPUs", (long long)most);
     limit->n_searches = run->n_searches - n_before;
     return is_good;

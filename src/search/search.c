@@ -172,7 +172,8 @@ static void merge(struct sweep_of_units *sweep, const struct findings *findings)
         rejections_add(plan, sweep->arena, counts->rejections[i].reason, counts->rejections[i].count,
                        counts->rejections[i].example);
     }
-    for (int i = 0; i < findings->front.n; i++) {
+    bool has_front = sweep->search.space->asked->effort == PLAN_WHOLE;
+    for (int i = 0; has_front && i < findings->front.n; i++) {
         front_add(&sweep->search.front, &findings->front.items[i]);
     }
     for (int i = 0; i < findings->n_families; i++) {
@@ -223,28 +224,60 @@ static void sort_units(struct sweep_of_units *sweep, struct units *units)
     }
 }
 
+static int64_t size_of(const struct unit *units, int n)
+{
+    int64_t size = 0;
+    for (int i = 0; i < n; i++) {
+        size += units[i].size;
+    }
+    return size;
+}
+
+/* Even to sort the units costs: a space far beyond what may be considered is not begun. */
+static bool is_too_large(struct sweep_of_units *sweep, int64_t n_layouts)
+{
+    static const int64_t most_times = 64;
+    int64_t most = sweep->search.space->asked->most_considered;
+    bool is_cut = most > 0 && n_layouts / most_times > most;
+    sweep->plan->is_cut = sweep->plan->is_cut || is_cut;
+    return is_cut;
+}
+
+/* Whether so many more are not to be considered. */
+static bool is_spent(struct sweep_of_units *sweep, int64_t n_layouts)
+{
+    int64_t most = sweep->search.space->asked->most_considered;
+    bool is_cut = most > 0 && sweep->plan->considered + n_layouts > most;
+    sweep->plan->is_cut = sweep->plan->is_cut || is_cut;
+    return is_cut;
+}
+
 static void run_waves(struct sweep_of_units *sweep, struct units *units)
 {
     const struct plan_question *asked = sweep->search.space->asked;
-    int64_t total = 0;
+    int64_t total = size_of(units->items, units->n);
     int64_t done = 0;
-    sort_units(sweep, units);
-    for (int i = 0; i < units->n; i++) {
-        total += units->items[i].size;
+    if (is_too_large(sweep, total)) {
+        return;
     }
-    sweep->plan->considered += total + units->n_refused;
+    sort_units(sweep, units);
+    sweep->plan->considered += units->n_refused;
     rejections_add(sweep->plan, sweep->arena, "gpus_product", units->n_refused, units->refused);
     int size = FIRST_WAVE;
     for (int first = 0; first < units->n; first += size, size = size < LARGEST_WAVE ? 2 * size : size) {
         int n = units->n - first < size ? units->n - first : size;
-        run_wave(sweep, &units->items[first], n);
-        for (int i = 0; i < n; i++) {
-            done += units->items[first + i].size;
+        int64_t n_layouts = size_of(&units->items[first], n);
+        if (is_spent(sweep, n_layouts)) {
+            break;
         }
+        run_wave(sweep, &units->items[first], n);
+        done += n_layouts;
+        sweep->plan->considered += n_layouts;
         if (asked->progress != NULL) {
             asked->progress(asked->user, done, total);
         }
-        if (first + size >= units->n) {
+        bool is_enough = asked->effort == PLAN_ANY && sweep->search.families.n > 0;
+        if (is_enough || first + size >= units->n) {
             break;
         }
     }
@@ -275,6 +308,7 @@ static bool search_size(const struct plan_question *asked, int64_t gpus, struct 
         return false;
     }
     units_open(&space, sweep->first_index, &units, &grids);
+    sweep->plan->n_grids += grids.n;
     for (int i = 0; i < units.n; i++) {
         sweep->first_index += (uint64_t)units.items[i].size;
     }
@@ -330,7 +364,7 @@ static bool search_sizes(const struct plan_question *asked, struct sweep_of_unit
         if (!search_size(asked, sizes[i], sweep, err)) {
             return false;
         }
-        if (asked->objective == PLAN_GPUS && sweep->search.families.n > 0) {
+        if ((asked->objective == PLAN_GPUS || asked->effort == PLAN_ANY) && sweep->search.families.n > 0) {
             break;
         }
     }
@@ -388,7 +422,7 @@ bool plan_search(const struct plan_question *question, struct sp_arena *arena, s
 {
     double start = now_s();
     if (!run_search(question, RELAXED_NOTHING, arena, plan, err) ||
-        (plan->n_layouts == 0 && !find_nearest_miss(question, arena, plan, err))) {
+        (plan->n_layouts == 0 && question->effort == PLAN_WHOLE && !find_nearest_miss(question, arena, plan, err))) {
         return false;
     }
     plan->elapsed_s = now_s() - start;

@@ -40,6 +40,13 @@ struct plan_axes {
 enum plan_objective { PLAN_THROUGHPUT, PLAN_MEMORY, PLAN_GPUS, PLAN_COST, N_PLAN_OBJECTIVES };
 extern const char *const plan_objective_names[]; /* "throughput", "memory", "gpus", "cost", NULL */
 
+/* How much of an answer is wanted. */
+enum plan_effort {
+    PLAN_WHOLE,
+    PLAN_RANKED, /* the best families, without the front and the nearest miss */
+    PLAN_ANY     /* whether anything fits: ends with the first wave of units that holds something */
+};
+
 /* What is asked. Constraints of 0 are none. */
 struct plan_question {
     struct request request; /* model, hardware, length, precision ...: everything but the axes */
@@ -51,10 +58,15 @@ struct plan_question {
     double headroom_bytes;   /* to be left of the capacity */
     double headroom_frac;    /* the same as a share of it */
     double min_mfu_frac;
-    double deadline_s;  /* of a run of request.tokens */
-    int64_t max_gpus;   /* objectives gpus and cost try cluster sizes up to this; 0: up to that of the request */
-    bool is_exhaustive; /* prices everything that a bound would leave out: for tests */
-    int n_threads;      /* 0: as OpenMP has it */
+    double deadline_s; /* of a run of request.tokens */
+    int64_t max_gpus;  /* objectives gpus and cost try cluster sizes up to this; 0: up to that of the request */
+    enum plan_effort effort;
+    int64_t most_considered; /* PLAN_ANY looks at no more layouts, and says so (is_cut); 0: at all */
+    /* The options that gave the cluster, as advice names them. */
+    bool is_of_nodes;    /* --nodes */
+    bool is_of_max_gpus; /* --max-gpus alone */
+    bool is_exhaustive;  /* prices everything that a bound would leave out: for tests */
+    int n_threads;       /* 0: as OpenMP has it */
     void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL; from one thread */
     void *user;
 };
@@ -85,6 +97,8 @@ enum { MAX_REJECTIONS = 64 };
 
 struct plan {
     int64_t considered, evaluated; /* considered = evaluated + the sum of rejections */
+    int64_t n_grids;               /* of degrees that were laid out to begin with, which costs by itself */
+    bool is_cut;                   /* nothing fits of what was considered, which is not all: most_considered */
     int n_rejections;              /* by count, the largest first */
     struct plan_rejection rejections[MAX_REJECTIONS];
     int n_layouts; /* ranked: the best of each of the n_top best families (framework, method, degrees), and the front */
@@ -170,7 +184,8 @@ extern const char *const limit_names[]; /* "max_seq", "max_micro_batch", "min_gp
 
 struct limit {
     bool is_found;
-    bool is_beyond; /* the largest value that is looked at fits: the limit is there or beyond */
+    bool is_at_most; /* of fewest GPUs: smaller clusters were left out that might fit too */
+    bool is_beyond;  /* the largest value that is looked at fits: the limit is there or beyond */
     int64_t value;
     int64_t unit;                    /* of a length: the longest multiple of it that fits; else 1 */
     const char *reason;              /* why there is no value, or NULL */
@@ -201,16 +216,17 @@ bool limits_of_layout(const struct request *request, struct sp_arena *arena, str
 /* Of any layout of a space: a search at one value tells whether anything fits there; the layouts it finds are followed as
  * far as they fit, and the search is asked again one step beyond, until it finds nothing. The unit of lengths is a
  * multiple of 2 x gpus tokens, in which no layout breaks the rule of lengths. Clusters are 1 GPU to a node, 1 node
- * to 8, then nodes in steps of a quarter of a power of two. */
+ * to 8, then nodes in powers of two, the gap below the one that fits halved. */
 bool limits_of_any(const struct plan_question *question, struct sp_arena *arena, struct limits *limits,
                    struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- what would fit (advice.c) ------------------------------------------------------------------------------------ */
 
-/* When nothing fits: each of these changes that helps, the smallest first, as a sentence with its numbers: an axis or a
- * constraint of the question opened, one at a time; moments in bf16; a shorter sequence; more GPUs; a GPU with more
- * memory, or more of the host's, for the nearest miss. One sentence says so when none helps. At most about 20 searches;
- * lengths and clusters are told in steps of an eighth and a quarter. Nothing is added where something fits. */
+/* When nothing fits: each of these changes that helps, the smallest first, as a sentence with its numbers: what the fastest
+ * reaches; a batch that divides; an axis or a constraint of the question opened, one at a time; moments in bf16; a shorter
+ * sequence; more GPUs; a machine with more memory, or more of the host's, for the nearest miss. One sentence says so when
+ * none helps, or when not all were tried: the layouts that are considered are bounded (docs/limits.md). Nothing is added
+ * where something fits. */
 bool plan_advice(const struct plan_question *question, const struct plan *plan, struct sp_arena *arena,
                  struct sp_texts *changes, struct sp_error *err) SP_MUST_CHECK;
 

@@ -19,9 +19,13 @@ static bool is_worse(const struct walk *walk, struct step_bound bound, const str
 static bool is_useless(const struct walk *walk, struct step_bound bound)
 {
     const struct search *search = walk->search;
+    bool has_front = search->space->asked->effort == PLAN_WHOLE;
     double pace_s = plan_pace_of(search->space, bound.step_time_s);
-    if (!search->prunes || !(front_dominates(&search->front, pace_s, bound.peak_bytes) ||
-                             front_dominates(&walk->findings->front, pace_s, bound.peak_bytes))) {
+    if (!search->prunes) {
+        return false;
+    }
+    if (has_front && !(front_dominates(&search->front, pace_s, bound.peak_bytes) ||
+                       front_dominates(&walk->findings->front, pace_s, bound.peak_bytes))) {
         return false;
     }
     const struct families *families = &search->families;
@@ -47,7 +51,9 @@ static void found(struct walk *walk, const struct layout_spec *layout, const str
                               .objective =
                                   plan_objective_of(walk->search->space, figures->step_time_s, figures->peak_bytes),
                               .index = index};
-    front_add(&walk->findings->front, &one);
+    if (walk->search->space->asked->effort == PLAN_WHOLE) {
+        front_add(&walk->findings->front, &one);
+    }
     if (!walk->has_best || plan_layout_compare(&one, &walk->best) < 0) {
         walk->best = one;
         walk->has_best = true;

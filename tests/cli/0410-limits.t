@@ -62,6 +62,8 @@ test_expect_success 'nothing fits: null, exit code 1, and what it needs' '
 	test "$(json_get out max_seq)" = null && json_get out warnings | grep "not even 12 tokens fit" &&
 	test "$(json_get out limits.max_seq.fits)" = false && test "$(json_get out limits.max_seq.seq)" = 12 &&
 	expect_exit 1 seqplan limits --model llama-3.1-405b --hardware dgx-h100 --gpus 6 --sp 6 &&
+	grep "longest sequence  *none  *hbm: " out && grep "the smallest, [0-9.]* GiB at its peak, which does not fit" out &&
+	grep "^  warning  *largest micro-batch: needs --seq" out &&
 	grep "longest sequence  *none .*hbm: " out && within_100 out
 '
 
@@ -121,6 +123,19 @@ test_expect_success 'errors name what is missing, what is broken and what to do'
 	expect_error 2 "give --layout a file" seqplan limits --gpus 6 --layout - &&
 	expect_error 3 "llama-2-7" seqplan limits --model llama-2-8b --hardware dgx-h100 --gpus 6 &&
 	expect_error 3 "dgx-h100" seqplan limits --model llama-2-7b --hardware dgx-h10 --gpus 6
+'
+
+test_expect_success 'help lists what limits takes, and a refusal says what the tokens/s are of' '
+	seqplan help limits >out && ! grep -e "--tokens" -e "--only" out && grep -e "--seq" out &&
+	expect_error 2 "the tokens/s beside one are of its own step" seqplan limits $layout --gpus 6 --tokens 1T &&
+	expect_exit 0 seqplan limits $space --gpus 6 && head -n 1 out | grep "limits of any layout$"
+'
+
+test_expect_success 'clusters of many nodes are told as at most so many, with a reason' '
+	expect_exit 0 seqplan limits $space --seq 12M && grep "fewest GPUs  *at most [0-9]" out &&
+	grep "warning  fewest GPUs: sizes are tried in steps" out && within_100 out &&
+	expect_exit 0 seqplan limits $space --seq 12M --format json && test "$(json_get out limits.min_gpus.is_at_most)" = true &&
+	expect_exit 0 seqplan limits $space --seq 180180 --format json && test "$(json_get out limits.min_gpus.is_at_most)" = false
 '
 
 test_expect_success 'an answer read by --layout says model, cluster and length' '

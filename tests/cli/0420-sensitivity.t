@@ -89,4 +89,12 @@ test_expect_success 'a plan in which nothing fits says what would' '
 	expect_exit 1 seqplan plan $space --seq 1M && grep "^  try  *--zero 3 fits: " out && grep "^  or  *--gpus 16 fits: " out
 '
 
+test_expect_success 'advice is in the options that were typed, and can be run' '
+	one_node=$(echo "$space" | sed "s/--gpus 8/--nodes 1/") && two_nodes=$(echo "$space" | sed "s/--gpus 8/--nodes 2/") &&
+	expect_exit 1 seqplan plan $one_node --seq 1M && grep "^  or  *--nodes 2 fits: " out && ! grep -e "--gpus 16 fits" out &&
+	grep "^  or  *--offload [a-z+]* fits: " out && offload=$(sed -n "s/^  or  *--offload \([a-z+]*\) fits: .*/\1/p" out) &&
+	expect_exit 0 seqplan plan $one_node --seq 1M --offload $offload &&
+	expect_exit 0 seqplan plan $two_nodes --seq 1M
+'
+
 test_done

@@ -369,8 +369,8 @@ static void fewest_gpus_of_any_layout_hold_what_fewer_do_not(void **state)
     }
 }
 
-/* Powers of two alone would answer 128 or 256. */
-static void clusters_of_many_nodes_are_told_in_quarters(void **state)
+/* Powers of two alone would answer 128 or 256; one node less than the answer holds nothing. */
+static void clusters_of_many_nodes_are_told_to_a_node(void **state)
 {
     struct plan_question question = small_space(*state, 0);
     question.request.seq = count((int64_t)3 << 22);
@@ -378,6 +378,8 @@ static void clusters_of_many_nodes_are_told_in_quarters(void **state)
     const struct limit *limit = &limits.items[LIMIT_GPUS];
     assert_true(limit->is_found && limit->value > 64);
     assert_true((limit->value & (limit->value - 1)) != 0);
+    assert_true(limit->is_at_most);
+    assert_int_equal(search_length(*state, question, limit->value - 8, (int64_t)3 << 22), 0);
     question.request.gpus = count(limit->value);
     assert_true(search_length(*state, question, limit->value, (int64_t)3 << 22) > 0);
 }
@@ -433,7 +435,7 @@ int main(void)
                                         close_arena),
         cmocka_unit_test_setup_teardown(no_layout_is_longer_than_any_layout, open_arena, close_arena),
         cmocka_unit_test_setup_teardown(fewest_gpus_of_any_layout_hold_what_fewer_do_not, open_arena, close_arena),
-        cmocka_unit_test_setup_teardown(clusters_of_many_nodes_are_told_in_quarters, open_arena, close_arena),
+        cmocka_unit_test_setup_teardown(clusters_of_many_nodes_are_told_to_a_node, open_arena, close_arena),
         cmocka_unit_test_setup_teardown(lengths_of_any_layout_begin_at_the_documents, open_arena, close_arena),
         cmocka_unit_test_setup_teardown(batch_that_is_given_ends_the_micro_batches_of_any_layout, open_arena,
                                         close_arena),
