@@ -150,16 +150,22 @@ static bool holds(const struct plan_layout *layouts, int n, uint64_t index)
     return false;
 }
 
+/* The i-th of n places that are spread evenly over `count` ones, both ends among them. */
+static int spread_place(int i, int n, int count)
+{
+    return n > 1 ? (int)((int64_t)i * (count - 1) / (n - 1)) : 0;
+}
+
 /* Adds the front to the kept, thinned where it is long; ranked. Returns how many there are. */
 enum { MAX_KEPT_FRONT = 48 };
-static int keep_front(struct plan_layout *kept, int n, const struct front *front)
+static int keep_front(struct plan_layout *kept, int n_families, const struct front *front)
 {
-    int n_added = front->n < MAX_KEPT_FRONT ? front->n : MAX_KEPT_FRONT;
-    int n_families = n;
+    int n = n_families;
+    int n_added = front->n > MAX_KEPT_FRONT ? MAX_KEPT_FRONT : front->n;
     for (int i = 0; i < n_added; i++) {
-        int at = n_added < 2 ? 0 : (int)((int64_t)i * (front->n - 1) / (n_added - 1)); /* both ends among them */
-        if (!holds(kept, n_families, front->items[at].index)) {
-            kept[n] = front->items[at];
+        const struct plan_layout *layout = &front->items[spread_place(i, n_added, front->n)];
+        if (!holds(kept, n_families, layout->index)) {
+            kept[n] = *layout;
             kept[n++].is_on_front = true;
         }
     }
