@@ -111,6 +111,7 @@ static bool run_ranks(struct command_line *line, struct sp_error *err)
 int main(int argc, char **argv)
 {
     (void)signal(SIGABRT, on_abort);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a limit of file size is a failing write, which says so */
     struct command_context context = {
         .arena = sp_arena_open(),
         .version = SEQPLAN_VERSION,

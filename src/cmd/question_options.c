@@ -223,7 +223,7 @@ const struct sp_option question_options[] = {
      .names = mode_names,
      .argument = "M",
      .group = the_run,
-     .help = "prefill: forward only, keys and values kept; default train"},
+     .help = "default train; prefill is not built yet"},
     {.name = "train",
      .type = SP_OPTION_TEXT,
      AT(train),

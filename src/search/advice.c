@@ -540,9 +540,19 @@ static bool advise_miss(struct advice_run *run, struct sp_texts *machines, struc
     return advise_machine(run, miss, estimate, machines, err);
 }
 
+/* The nearest miss is of the hardware that is asked about. */
+static bool needs_network(const struct advice_run *run)
+{
+    const struct plan_layout *miss = &run->plan->nearest_miss;
+    return run->plan->has_nearest_miss && hardware_largest_cluster(&miss->base->hardware) <= miss->gpus;
+}
+
 static void tell_rest(struct advice_run *run, size_t n_before)
 {
     bool is_none = run->changes->count == n_before;
+    if (needs_network(run)) {
+        sp_texts_add(run->changes, "more GPUs than these need a network between nodes: --network NAME was not tried");
+    }
     if (run->is_cut) {
         sp_texts_add(run->changes, "%s",
                      is_none ? "no change that was tried helps; not all were tried, which would take many times as long"
@@ -550,7 +560,8 @@ static void tell_rest(struct advice_run *run, size_t n_before)
     } else if (is_none) {
         sp_texts_add(run->changes,
                      "no change of these helps: one restriction less, moments in bf16, a sixteenth of the "
-                     "sequence, 16 times the GPUs, a GPU with more memory");
+                     "sequence%s, a GPU with more memory",
+                     needs_network(run) ? "" : ", 16 times the GPUs");
     }
 }
 

@@ -326,6 +326,15 @@ static int64_t first_cluster(struct layout_run *run, struct cluster_walk *walk, 
     return index;
 }
 
+const char *limits_gpus_reason(struct sp_arena *arena, const struct hardware_spec *hardware, int64_t most)
+{
+    int64_t largest = hardware_largest_cluster(hardware);
+    return largest < most
+               ? sp_format(arena, "nothing fits on up to %lld GPUs, and more need a network: add --network NAME",
+                           (long long)largest)
+               : sp_format(arena, "nothing fits on up to %lld GPUs", (long long)most);
+}
+
 static bool limit_gpus(struct layout_run *run, struct limit *limit, struct sp_error *err)
 {
     if (!run->has_seq) {
@@ -344,7 +353,7 @@ static bool limit_gpus(struct layout_run *run, struct limit *limit, struct sp_er
         (void)probe_cluster(run, limit->value, run->arena);
         limit_keep(limit, &run->probe, run->arena);
     } else {
-        limit->reason = sp_format(run->arena, "does not fit on up to %lld GPUs", (long long)MOST_GPUS);
+        limit->reason = limits_gpus_reason(run->arena, &run->base.hardware, MOST_GPUS);
     }
     if (walk->misfit != NULL) {
         limit_bind(limit, walk->misfit, NULL);

@@ -275,7 +275,9 @@ static bool refine(struct cluster_search *search, struct sp_error *err)
 
 static bool limit_gpus(struct any_run *run, struct limit *limit, struct sp_error *err)
 {
-    static const int64_t most = 1 << 14;
+    static const int64_t most_tried = 1 << 14;
+    int64_t largest = hardware_largest_cluster(&run->base.hardware);
+    int64_t most = largest < most_tried ? largest : most_tried;
     if (!run->has_seq) {
         limit->reason = "needs --seq";
         return true;
@@ -296,7 +298,7 @@ static bool limit_gpus(struct any_run *run, struct limit *limit, struct sp_error
     }
     bool is_good = (!fits || refine(&search, err)) && bind_cluster(&search, err);
     limit->is_at_most = fits && search.has_gaps;
-    limit->reason = fits ? NULL : sp_format(run->arena, "no layout fits on up to %lld GPUs", (long long)most);
+    limit->reason = fits ? NULL : limits_gpus_reason(run->arena, &run->base.hardware, most_tried);
     limit->n_searches = run->n_searches - n_before;
     return is_good;
 }

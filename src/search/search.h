@@ -206,6 +206,8 @@ extern const int64_t limits_most_tokens;
 /* The batch where none is given: two sequences for every GPU and micro-batch. Every dp divides it, every schedule can
  * run it, and no larger one takes more memory. */
 int64_t limits_batch(int64_t gpus, int64_t micro_batch);
+/* Why no cluster was found of up to `most` GPUs, or of as many as the links join. */
+const char *limits_gpus_reason(struct sp_arena *arena, const struct hardware_spec *hardware, int64_t most);
 
 /* Of the layout of a request, as estimate reads it; seq or gpus may be missing, and the limits that need them are then
  * not found, with a reason. A longest sequence is the longest multiple of `unit` that fits: 2 x sp x tp tokens (times 16

@@ -50,10 +50,36 @@ static int64_t raised_to(int64_t value, int64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* One batch for all layouts: 16 Mi tokens' worth of sequences, raised to a multiple of the cluster's odd part (unless that
- * is more than twice as many), then by an eighth at most so that it divides over many ranks: to a multiple of the largest
+static int64_t multiple_of(int64_t a, int64_t b)
+{
+    int64_t x = a;
+    int64_t y = b;
+    while (y != 0) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* The odd part of the cluster times what dp and micro-batches that are given need, each as long as it stays below. */
+static int64_t common_unit(const struct plan_axes *axes, int64_t odd, int64_t most)
+{
+    const struct plan_counts *const given[] = {&axes->micro_batch, &axes->dp};
+    int64_t unit = odd <= most ? odd : 1;
+    for (size_t i = 0; i < SP_COUNT_OF(given); i++) {
+        for (int j = 0; j < given[i]->n; j++) {
+            bool is_small = given[i]->values[j] <= most && multiple_of(unit, given[i]->values[j]) <= most;
+            unit = is_small ? multiple_of(unit, given[i]->values[j]) : unit;
+        }
+    }
+    return unit;
+}
+
+/* One batch for all layouts: 16 Mi tokens' worth of sequences, raised to a multiple of the cluster's odd part and of the dp
+ * and micro-batches that are given (of each unless that is more than twice as many), then by an eighth at most so that it divides over many ranks: to a multiple of the largest
  * divisor of the cluster that this allows, times the largest power of two. */
-static int64_t default_batch(int64_t seq, int64_t gpus)
+static int64_t default_batch(const struct plan_axes *axes, int64_t seq, int64_t gpus)
 {
     static const int64_t most_added = 8; /* one part in */
     int64_t least = (DEFAULT_BATCH_TOKENS + seq - 1) / seq;
@@ -61,13 +87,15 @@ static int64_t default_batch(int64_t seq, int64_t gpus)
     while (odd % 2 == 0) {
         odd /= 2;
     }
-    least = odd <= 2 * least ? raised_to(least, odd) : least;
+    int64_t common = common_unit(axes, odd, 2 * least);
+    least = raised_to(least, common);
     int64_t most = least + least / most_added;
     struct values divisors = {0};
     add_divisors(gpus, &divisors);
-    int64_t unit = 1;
+    int64_t unit = common;
     for (int i = 0; i < divisors.n; i++) {
-        unit = raised_to(least, divisors.items[i]) <= most ? divisors.items[i] : unit;
+        int64_t larger = multiple_of(common, divisors.items[i]);
+        unit = raised_to(least, larger) <= most ? larger : unit;
     }
     while (raised_to(least, 2 * unit) <= most) {
         unit *= 2;
@@ -109,7 +137,7 @@ static bool open_base(struct space *space, enum framework_id framework, struct s
         return false;
     }
     if (request.global_batch == NULL) {
-        base->run.global_batch = default_batch(base->run.seq, largest_cluster(space->asked, base));
+        base->run.global_batch = default_batch(&space->asked->axes, base->run.seq, largest_cluster(space->asked, base));
     }
     space->is_batch_assumed = request.global_batch == NULL;
     space->global_batch = base->run.global_batch;

@@ -27,6 +27,15 @@ static bool check_cluster(int64_t gpus, int64_t per_node, struct sp_error *err)
                         (long long)gpus, (long long)per_node, (long long)per_node, (long long)below, (long long)above);
 }
 
+int64_t hardware_largest_cluster(const struct hardware_spec *hardware)
+{
+    bool has_network = hardware->network.name != NULL && hardware->node.nics.value >= 1;
+    if (!has_network) {
+        return (int64_t)hardware->node.nvlink_domain.value;
+    }
+    return hardware->network.is_inside_node ? (int64_t)hardware->node.gpus.value : LARGEST_CLUSTER;
+}
+
 bool defaults_cluster(const struct request *request, struct question *question, struct sp_error *err)
 {
     struct run_spec *run = &question->run;

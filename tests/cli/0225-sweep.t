@@ -186,4 +186,10 @@ test_expect_success SCRIPT 'a terminal sees how far it is, and nothing of it at 
 	test ! -s shown
 '
 
+test_expect_success 'a limit of file size is an error, not a signal' '
+	(ulimit -f 40 && expect_exit 4 seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --sp 8 \
+		--vary seq=16K,32K,48K,64K,80K,96K,112K,128K --vary zero=1,2,3 --db small.db --format csv) &&
+	grep -q "small.db" err
+'
+
 test_done

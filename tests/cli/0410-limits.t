@@ -144,4 +144,13 @@ test_expect_success 'an answer read by --layout says model, cluster and length' 
 	test "$(json_get out max_seq)" = "$(json_get limits.json max_seq)" && test "$(json_get out max_micro_batch)" -gt 0
 '
 
+test_expect_success 'where no network joins nodes, more GPUs are told to need one' '
+	expect_exit 1 seqplan limits --model llama-3.1-70b --hardware h100-pcie-4 --seq 8K --tp 4 --zero 3 &&
+	grep -q "nothing fits on up to 4 GPUs, and more need a network: add --network NAME" out &&
+	expect_exit 1 seqplan limits --model llama-3.1-70b --hardware h100-pcie-4 --gpus 4 --seq 64K --offload none &&
+	grep -q "more need a network" out &&
+	expect_exit 1 seqplan plan --model llama-3.1-70b --hardware h100-pcie-4 --gpus 4 --seq 64K --framework megatron &&
+	grep -q "need a network between nodes" out
+'
+
 test_done

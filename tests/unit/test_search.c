@@ -37,6 +37,30 @@ static void a_batch_divides_over_the_cluster(void **state)
     }
 }
 
+/* 128K make 128 sequences: of micro-batches of 3 and 5 and dp 6 a multiple of 30, 150 within an eighth of itself; of 7 and
+ * 61 together 427 is too many, so 7 alone: 133, and 140 = 5 x 28 by an eighth at most; 30 x 2 would be 180. */
+static void a_batch_suits_what_is_given(void **state)
+{
+    (void)state;
+    static const int64_t some[] = {3, 5};
+    static const int64_t six[] = {6};
+    static const int64_t others[] = {7, 61};
+    struct sp_arena *arena = sp_arena_open();
+    struct plan_question question;
+    struct space space;
+    struct sp_error err = {0};
+    ask(arena, &question, 16, 131072);
+    question.axes.micro_batch = (struct plan_counts){2, some};
+    question.axes.dp = (struct plan_counts){1, six};
+    assert_true(space_open(&question, 16, arena, &space, &err));
+    assert_int_equal(space.global_batch, 150);
+    question.axes.micro_batch = (struct plan_counts){2, others};
+    question.axes.dp = (struct plan_counts){0, NULL};
+    assert_true(space_open(&question, 16, arena, &space, &err));
+    assert_int_equal(space.global_batch, 140);
+    sp_arena_close(arena);
+}
+
 static struct plan_layout one(double time_s, double bytes, uint64_t index, int64_t tp)
 {
     return (struct plan_layout){.layout = {.tp = tp},
@@ -191,13 +215,10 @@ static void plans_are_what_frameworks_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_batch_divides_over_the_cluster),
-        cmocka_unit_test(fronts_keep_the_earlier_of_equals),
-        cmocka_unit_test(families_hold_their_best),
-        cmocka_unit_test(fewest_gpus_are_the_smallest_that_fit),
-        cmocka_unit_test(a_cost_needs_a_price),
-        cmocka_unit_test(a_split_of_layers_implies_its_stages),
-        cmocka_unit_test(plans_are_what_frameworks_run),
+        cmocka_unit_test(a_batch_divides_over_the_cluster),      cmocka_unit_test(a_batch_suits_what_is_given),
+        cmocka_unit_test(fronts_keep_the_earlier_of_equals),     cmocka_unit_test(families_hold_their_best),
+        cmocka_unit_test(fewest_gpus_are_the_smallest_that_fit), cmocka_unit_test(a_cost_needs_a_price),
+        cmocka_unit_test(a_split_of_layers_implies_its_stages),  cmocka_unit_test(plans_are_what_frameworks_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
