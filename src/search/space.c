@@ -50,15 +50,16 @@ static int64_t raised_to(int64_t value, int64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
+/* The least common multiple of two numbers of at least 1 (Euclid). */
 static int64_t multiple_of(int64_t a, int64_t b)
 {
     int64_t x = a;
     int64_t y = b;
-    while (y != 0) {
+    do {
         int64_t rest = x % y;
         x = y;
         y = rest;
-    }
+    } while (y != 0);
     return a / x * b;
 }
 
@@ -76,9 +77,10 @@ static int64_t common_unit(const struct plan_axes *axes, int64_t odd, int64_t mo
     return unit;
 }
 
-/* One batch for all layouts: 16 Mi tokens' worth of sequences, raised to a multiple of the cluster's odd part and of the dp
- * and micro-batches that are given (of each unless that is more than twice as many), then by an eighth at most so that it divides over many ranks: to a multiple of the largest
- * divisor of the cluster that this allows, times the largest power of two. */
+/* One batch for all layouts: 16 Mi tokens' worth of sequences, raised to a multiple of the cluster's odd part and of the
+ * dp and micro-batches that are given (of each unless that is more than twice as many), then by an eighth at most so that
+ * it divides over many ranks: to a multiple of the largest divisor of the cluster that this allows, times the largest
+ * power of two. */
 static int64_t default_batch(const struct plan_axes *axes, int64_t seq, int64_t gpus)
 {
     static const int64_t most_added = 8; /* one part in */
