@@ -1,6 +1,7 @@
 #!/bin/sh
 test_description='sweeps: rows in the store, resumed after whatever ended them'
 . "$(dirname "$0")/lib-seqplan.sh"
+. "$top/tests/cli/lib-sweep.sh"
 
 base='--model llama-3.1-8b --hardware dgx-h100 --gpus 8 --zero 3 --global-batch 8'
 small="--vary seq=$(seq -s, 4096 1024 65536) --vary sp=3,4,8"
@@ -13,22 +14,6 @@ with_sigint() {
 	exec perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV or die' "$@"
 }
 
-# stored DB: rows of its first run; 0 when there is none.
-stored() {
-	"$SEQPLAN" show runs --db "$1" --format csv 2>stored.err | sed -n '2p' | cut -d, -f2 | grep . || echo 0
-}
-
-# wait_for_rows DB: until some are stored.
-wait_for_rows() {
-	for _ in $(seq 600)
-	do
-		test "$(stored "$1")" -gt 0 && return 0
-		sleep 0.05
-	done
-	echo "no row was stored in $1" >&2
-	return 1
-}
-
 # in_background OUT ERR COMMAND...: sets $pid.
 in_background() {
 	background_out=$1
@@ -36,15 +21,6 @@ in_background() {
 	shift 2
 	with_sigint "$@" >"$background_out" 2>"$background_err" </dev/null &
 	pid=$!
-}
-
-# expect_end CODE: of what runs in the background.
-expect_end() {
-	code=0
-	wait "$pid" || code=$?
-	test "$code" -eq "$1" && return 0
-	echo "expected exit code $1, found $code" >&2
-	return 1
 }
 
 # count_rows FILE: of a table in JSON.

@@ -1,6 +1,7 @@
 #!/bin/sh
 test_description='sweeps spread over MPI ranks'
 . "$(dirname "$0")/lib-seqplan.sh"
+. "$top/tests/cli/lib-sweep.sh"
 
 # Open MPI refuses to run as root unless told twice, leaks until it ends, and keeps its sockets in a short path.
 OMPI_ALLOW_RUN_AS_ROOT=1
@@ -22,21 +23,6 @@ ranks() {
 	mpirun --oversubscribe -n "$n_ranks" "$@"
 }
 
-# stored DB: rows of its first run; 0 when there is none.
-stored() {
-	"$SEQPLAN" show runs --db "$1" --format csv 2>stored.err | sed -n '2p' | cut -d, -f2 | grep . || echo 0
-}
-
-wait_for_rows() {
-	for _ in $(seq 600)
-	do
-		test "$(stored "$1")" -gt 0 && return 0
-		sleep 0.05
-	done
-	echo "no row was stored in $1" >&2
-	return 1
-}
-
 # in_background NAME COMMAND...: three ranks that are told apart by the name; sets $pid.
 in_background() {
 	SWEEP_NAME=$1
@@ -56,15 +42,6 @@ pid_of_rank() {
 			echo "${process#/proc/}"
 		fi
 	done 2>/dev/null
-}
-
-# expect_end CODE: of what runs in the background.
-expect_end() {
-	code=0
-	wait "$pid" || code=$?
-	test "$code" -eq "$1" && return 0
-	echo "expected exit code $1, found $code" >&2
-	return 1
 }
 
 # Without MPI every rank would do the same work.
