@@ -181,6 +181,152 @@ struct step_memory step_pricer_memory(struct step_pricer *pricer, const struct l
 /* Of the layout that memory was last asked of, in a placement. */
 double step_pricer_time(struct step_pricer *pricer, int place);
 
+/* ---- the order of a pipeline (schedule_order.c) ------------------------------------------------------------------ */
+
+enum action_kind {
+    ACTION_FORWARD,
+    ACTION_BACKWARD, /* weight gradients included, but where the schedule puts them off */
+    ACTION_WEIGHTS   /* those put off */
+};
+/* One chunk of one micro-batch on one rank. Chunk: of the rank's layers, 0 but for interleaved (vpp of them), zbv (0 down the V,
+ * 1 back up) and dualpipe (0: micro-batches that enter at the first rank, 1: at the last). */
+struct schedule_action {
+    enum action_kind kind;
+    int chunk;
+    int64_t micro_batch;
+};
+/* What the rank of one stage does in a step, in order. Without stages: each micro-batch forward, then backward. */
+struct schedule_order {
+    int64_t n_actions;
+    struct schedule_action *actions;
+};
+/* orders: one for each stage. Copies into arena. */
+void schedule_orders(const struct layout_spec *layout, int64_t micro_batches, struct sp_arena *arena,
+                     struct schedule_order *orders);
+bool schedule_puts_off_weights(const struct layout_spec *layout);
+int schedule_chunks(const struct layout_spec *layout);
+/* Where a chunk's output goes (and its input's gradient comes from): false after the model's last layer. */
+bool schedule_next(const struct layout_spec *layout, int64_t stage, int chunk, int64_t *next_stage, int *next_chunk);
+bool schedule_previous(const struct layout_spec *layout, int64_t stage, int chunk, int64_t *previous_stage,
+                       int *previous_chunk);
+
+/* ---- the step as tasks (program.c) ------------------------------------------------------------------------------- */
+
+/* The second evaluator's input: the same rows that the estimate adds up, as what each rank does, sends and waits for. Plain
+ * data: pieces of programs (segments) that stand for one layer, an end of the model or the optimizer, and for each kind of rank
+ * the order in which it runs them. */
+
+/* Streams of a rank. Operations of one stream run one after the other, in the order of the program. */
+enum program_stream {
+    STREAM_KERNELS,
+    STREAM_EXCHANGE,        /* transfers of the attention method beside kernels: what it sends */
+    STREAM_SECOND_EXCHANGE, /* of its outer ring */
+    STREAM_ARRIVALS,        /* what it receives */
+    STREAM_SECOND_ARRIVALS,
+    STREAM_SHARDS,    /* gathers of weights and reductions of gradients over dp x sp */
+    STREAM_TO_HOST,   /* offload */
+    STREAM_FROM_HOST,
+    N_PROGRAM_STREAMS
+};
+extern const char *const program_stream_names[];
+
+/* Groups of ranks that an operation runs over. */
+enum program_group {
+    RANKS_TP,
+    RANKS_SP,
+    RANKS_SP_INNER, /* of a hybrid's all-to-all, of an inner ring */
+    RANKS_SP_OUTER,
+    RANKS_SHARD, /* dp x sp */
+    RANKS_EP,
+    RANKS_ETP,
+    RANKS_EXPERT_SHARD,
+    RANKS_PP,
+    RANKS_ALL,
+    N_PROGRAM_GROUPS
+};
+
+enum program_kind {
+    OP_KERNEL,     /* seconds on the GPU; 0: a point of order */
+    OP_COLLECTIVE, /* starts when every rank of the group has come to it */
+    OP_SEND,       /* of a message to `peer` of the sp group: starts when the receiver has come to its OP_RECEIVE */
+    OP_RECEIVE,    /* ends when that message has arrived */
+    OP_TO_STAGE,   /* sends a micro-batch's activations or gradients on: begins at once, lasts as long as the hop */
+    OP_FROM_STAGE, /* ends when they are there */
+    OP_HOST_COPY   /* over the GPU's link to the host */
+};
+
+/* A kind of transfer: size, and what it takes alone. */
+struct program_transfer {
+    const char *name;
+    enum axis axis;
+    enum program_group group;
+    enum collective operation; /* COLLECTIVE_SEND_RECEIVE: one message */
+    double bytes;              /* as enum collective defines them, already times share */
+    double time_s;             /* alone: collective_time() or hop_time(), times share */
+    double sent_bytes;         /* by each rank */
+    double sm_share;           /* of the GPU's SMs that it holds from kernels beside it */
+};
+
+/* What must have ended: operation `ordinal` of a stream in the segment `back` segments before this one (-1 ordinal: all of that
+ * stream up to the beginning of that segment). */
+struct program_wait {
+    int16_t back;
+    int16_t stream;
+    int32_t ordinal;
+};
+enum { MAX_PROGRAM_WAITS = 4 };
+struct program_op {
+    enum program_kind kind;
+    enum program_stream stream;
+    enum time_item item;
+    enum step_pass pass;
+    const char *name;
+    double time_s; /* OP_KERNEL, OP_HOST_COPY alone */
+    int transfer;  /* index; -1 none */
+    int peer;      /* OP_SEND, OP_RECEIVE: position in the sp group */
+    int moment;    /* enum moment whose memory the segment holds while this is at work; -1: as before */
+    int n_waits;
+    struct program_wait waits[MAX_PROGRAM_WAITS];
+};
+
+/* One layer forward or backward, an end of the model, or the optimizer, on one kind of rank. */
+struct program_segment {
+    const char *name; /* "layer forward", "head backward", ... */
+    enum step_pass pass;
+    int n_ops;
+    struct program_op *ops; /* as the host issues them */
+    int n_on_stream[N_PROGRAM_STREAMS];
+    double work_bytes[N_MOMENTS]; /* held beside state and saved activations at a moment of this segment */
+    double saved_bytes;           /* activations: held from its beginning on (forward, above 0), or let go at its end */
+    double saved_cap_bytes;       /* offload: what the GPU holds of all saved activations at most; INFINITY: no offload */
+    double gradient_bytes;        /* exist from its end on */
+};
+struct program_entry { /* one run of a segment */
+    int segment;
+    int32_t micro_batch; /* -1: of none */
+    int32_t layer;       /* of the model; -1 */
+    int gather;          /* transfers of RANKS_SHARD: weights of the next entry that needs some; -1 none */
+    int expert_gather;   /* of RANKS_EXPERT_SHARD */
+};
+/* What a rank of this stage and position in its sp group runs. */
+struct rank_program {
+    int64_t n_entries;
+    struct program_entry *entries;
+    double state_bytes;    /* weights, optimizer state and workspaces, always there */
+    double gradient_bytes; /* there from the beginning; the most there are is gradient_cap_bytes */
+    double gradient_cap_bytes;
+    double stage_saved_bytes; /* of one micro-batch, the whole stage */
+};
+struct step_program {
+    int n_transfers, n_segments;
+    struct program_transfer *transfers;
+    struct program_segment *segments;
+    int64_t n_positions; /* of the sp group whose programs differ: 1 when all are alike, else the ring's */
+    struct rank_program *ranks; /* stage x n_positions */
+};
+/* Of a legal question; copies into arena. */
+void step_program(const struct question *question, struct sp_arena *arena, struct step_program *program);
+
 /* ---- remarks ---------------------------------------------------------------------------------------------------- */
 
 /* Adds to question->warnings and ->assumed what only the finished estimate shows: bubble, nearly full memory, sibling
