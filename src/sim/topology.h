@@ -19,9 +19,9 @@ enum link_kind {
     LINK_PCIE_IN,
     LINK_NODE_BUS_OUT, /* of a domain, to the others of its node (network.is_inside_node) */
     LINK_NODE_BUS_IN,
-    LINK_NIC_OUT,
+    LINK_NIC_OUT, /* one NIC; where a node has more NICs than GPUs, all that one GPU owns */
     LINK_NIC_IN,
-    LINK_LEAF_UP, /* all uplinks of one leaf switch to the spine */
+    LINK_LEAF_UP, /* all uplinks of one leaf switch to the spine that the nodes of the cluster bring */
     LINK_LEAF_DOWN,
     N_LINK_KINDS
 };
