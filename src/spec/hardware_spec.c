@@ -107,7 +107,11 @@ static const struct sp_field node_fields[] = {
 
 #define INTRA_FIGURES                                                                                                  \
     FIGURE(intra_spec, bandwidth, SP_BYTES_PER_S, 1e6, 1e14, true, "per GPU and direction"),                           \
-        FIGURE(intra_spec, latency, SP_SECONDS, 0, 1, true, "of one exchange between two GPUs")
+        FIGURE(intra_spec, latency, SP_SECONDS, 0, 1, true, "of one exchange between two GPUs"),                       \
+    {                                                                                                                  \
+        .key = "direct_links", .type = SP_FIELD_BOOL, .offset = offsetof(struct intra_spec, has_direct_links),         \
+        .help = "no switch: a GPU's links are divided among the others of its NVLink domain"                           \
+    }
 
 static const struct sp_field intra_fields[] = {
     TEXT(intra_spec, title, true, "as people write it"),
@@ -128,6 +132,10 @@ static const struct sp_field intra_settable[] = {INTRA_FIGURES, END};
         FIGURE(network_spec, collective_efficiency, SP_FRACTION, 0.01, 1, true, "share that rings over nodes reach"),  \
         FIGURE(network_spec, all_to_all_efficiency, SP_FRACTION, 0.01, 1, true, "share that an all-to-all reaches"),   \
         FIGURE(network_spec, latency, SP_SECONDS, 0, 1, true, "of one message between nodes"),                         \
+        FIGURE(network_spec, leaf_nodes, SP_COUNT, 1, 1e6, false,                                                      \
+               "nodes that share their leaf switches; left out where nothing is known of the switches"),               \
+        FIGURE(network_spec, oversubscription, SP_PURE, 1, 1000, false,                                                \
+               "rate of the ports below a leaf switch over that of its uplinks; left out: 1"),                         \
         {.key = "rail_optimised",                                                                                      \
          .type = SP_FIELD_BOOL,                                                                                        \
          .offset = offsetof(struct network_spec, is_rail_optimised),                                                   \

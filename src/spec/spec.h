@@ -203,6 +203,7 @@ struct intra_spec { /* the links inside a node */
     const char *note;
     struct sp_figure bandwidth; /* per direction and GPU */
     struct sp_figure latency;
+    bool has_direct_links;  /* no switch: the links of a GPU are divided among the others of its domain */
     double curve_latency;   /* of the file: what --set intra.latency adds is added to the tables, once a round */
     double curve_bandwidth; /* of the file: --set intra.bandwidth scales the tables by the ratio */
     int n_lines;
@@ -227,6 +228,8 @@ struct network_spec {
     struct sp_figure collective_efficiency;
     struct sp_figure all_to_all_efficiency;
     struct sp_figure latency;
+    struct sp_figure leaf_nodes;       /* SP_FIGURE_NONE: nothing is known of its switches */
+    struct sp_figure oversubscription; /* SP_FIGURE_NONE: 1 */
     bool is_rail_optimised;
     bool is_inside_node; /* PCIe between the NVLink pairs of one node: reaches no other node */
     bool is_ideal;       /* --network ideal: a link of the network's rate per GPU for every pair of GPUs, none shared */
