@@ -192,11 +192,15 @@ static void add_optimizer_row(const struct step_shape *shape, struct operator_li
 
 void price_optimizer(const struct step_shape *shape, struct operator_list *list)
 {
+    price_stage_optimizer(shape, most_trained(shape), list);
+}
+
+void price_stage_optimizer(const struct step_shape *shape, struct parameters trained, struct operator_list *list)
+{
     operator_list_begin(list, NULL);
     const struct run_spec *run = &shape->question->run;
     const struct layout_spec *layout = &shape->question->layout;
     const struct framework_spec *framework = &shape->question->software.framework;
-    struct parameters trained = most_trained(shape);
     double all = parameters_sum(trained);
     double owned = sharded(shape, trained, layout->zero >= 1);
     double moment = (double)dtype_bytes(run->moment_dtype);

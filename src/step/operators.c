@@ -139,6 +139,23 @@ static enum time_item exposed_item(enum axis axis)
     return TIME_OTHER;
 }
 
+static enum program_group group_name(const struct step_shape *shape, const struct group_placement *group)
+{
+    const struct {
+        const struct group_placement *group;
+        enum program_group name;
+    } groups[] = {{&shape->tp_group, RANKS_TP},       {&shape->shard_group, RANKS_SHARD},
+                  {&shape->ep_group, RANKS_EP},       {&shape->etp_group, RANKS_ETP},
+                  {&shape->pp_group, RANKS_PP},       {&shape->expert_shard_group, RANKS_EXPERT_SHARD}};
+    for (size_t i = 0; i < SP_COUNT_OF(groups); i++) {
+        if (groups[i].group == group) {
+            return groups[i].name;
+        }
+    }
+    assert(!"group of the shape");
+    return RANKS_ALL;
+}
+
 struct operator_row collective_row(const struct step_shape *shape, const struct collective_call *call)
 {
     static const char *const operations[N_COLLECTIVES] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all",
@@ -161,6 +178,9 @@ struct operator_row collective_row(const struct step_shape *shape, const struct 
                                  .operation = operations[call->operation],
                                  .axis = call->axis,
                                  .tier = group->tier,
+                                 .collective = call->operation,
+                                 .group = group_name(shape, group),
+                                 .collective_bytes = call->bytes,
                                  .sent_bytes = sent,
                                  .messages = 1,
                                  .link_s = time_s};

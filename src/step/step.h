@@ -58,6 +58,21 @@ enum moment {
 };
 extern const char *const moment_names[];
 
+/* Groups of ranks that an operation runs over. */
+enum program_group {
+    RANKS_TP,
+    RANKS_SP,
+    RANKS_SP_INNER, /* of a hybrid's all-to-all, of an inner ring */
+    RANKS_SP_OUTER,
+    RANKS_SHARD, /* dp x sp */
+    RANKS_EP,
+    RANKS_ETP,
+    RANKS_EXPERT_SHARD,
+    RANKS_PP,
+    RANKS_ALL,
+    N_PROGRAM_GROUPS
+};
+
 /* One operator's share: what --explain prints. `count` times `time_s` is its part of the step. */
 struct operator_row {
     const char *name;    /* "qkv projection", "attention", "tp all-gather" ... */
@@ -76,6 +91,9 @@ struct operator_row {
     const char *operation; /* "all-gather", "ring", ... */
     enum axis axis;
     enum tier tier;
+    enum collective collective; /* of a collective, with its group and its bytes, as enum collective defines them */
+    enum program_group group;
+    double collective_bytes;
     bool is_weight_gradient; /* can be put off by a schedule */
     bool is_of_layer;        /* belongs to a layer, not to the vocabulary or the end of the step */
     double sent_bytes;
@@ -230,21 +248,6 @@ enum program_stream {
 };
 extern const char *const program_stream_names[];
 
-/* Groups of ranks that an operation runs over. */
-enum program_group {
-    RANKS_TP,
-    RANKS_SP,
-    RANKS_SP_INNER, /* of a hybrid's all-to-all, of an inner ring */
-    RANKS_SP_OUTER,
-    RANKS_SHARD, /* dp x sp */
-    RANKS_EP,
-    RANKS_ETP,
-    RANKS_EXPERT_SHARD,
-    RANKS_PP,
-    RANKS_ALL,
-    N_PROGRAM_GROUPS
-};
-
 enum program_kind {
     OP_KERNEL,     /* seconds on the GPU; 0: a point of order */
     OP_COLLECTIVE, /* starts when every rank of the group has come to it */
@@ -267,62 +270,73 @@ struct program_transfer {
     double sm_share;           /* of the GPU's SMs that it holds from kernels beside it */
 };
 
-/* What must have ended: operation `ordinal` of a stream in the segment `back` segments before this one (-1 ordinal: all of that
- * stream up to the beginning of that segment). */
+/* What must have ended: operation `ordinal` of a stream, of the entry `back` entries before this one (0: this one); ordinal -1:
+ * all of that stream before that entry. */
+enum {
+    PROGRAM_WAIT_GATHER = -1, /* as back: the entry that brings this one's weights, if any */
+    PROGRAM_WAIT_FETCH = -2   /* the one that brings its activations from the host, if any; both wait for the whole entry */
+};
 struct program_wait {
     int16_t back;
     int16_t stream;
     int32_t ordinal;
 };
-enum { MAX_PROGRAM_WAITS = 4 };
+enum { MAX_PROGRAM_WAITS = 6 };
 struct program_op {
     enum program_kind kind;
     enum program_stream stream;
     enum time_item item;
     enum step_pass pass;
     const char *name;
-    double time_s; /* OP_KERNEL, OP_HOST_COPY alone */
+    double time_s; /* OP_KERNEL, OP_HOST_COPY: alone */
+    double bytes;  /* OP_HOST_COPY */
     int transfer;  /* index; -1 none */
-    int peer;      /* OP_SEND, OP_RECEIVE: position in the sp group */
-    int moment;    /* enum moment whose memory the segment holds while this is at work; -1: as before */
+    int peer;      /* OP_SEND, OP_RECEIVE: how many positions of the sp group further (modulo its size) the other end is */
+    int moment;    /* enum moment whose memory is held while this is at work; -1: as before */
     int n_waits;
     struct program_wait waits[MAX_PROGRAM_WAITS];
 };
+struct program_ops { /* as the host issues them */
+    int n;
+    struct program_op *ops;
+    int n_on_stream[N_PROGRAM_STREAMS];
+};
 
-/* One layer forward or backward, an end of the model, or the optimizer, on one kind of rank. */
+/* One layer forward or backward, an end of the model, or a part of the optimizer, on the ranks of a stage. */
 struct program_segment {
     const char *name; /* "layer forward", "head backward", ... */
-    enum step_pass pass;
-    int n_ops;
-    struct program_op *ops; /* as the host issues them */
-    int n_on_stream[N_PROGRAM_STREAMS];
-    double work_bytes[N_MOMENTS]; /* held beside state and saved activations at a moment of this segment */
-    double saved_bytes;           /* activations: held from its beginning on (forward, above 0), or let go at its end */
-    double saved_cap_bytes;       /* offload: what the GPU holds of all saved activations at most; INFINITY: no offload */
-    double gradient_bytes;        /* exist from its end on */
+    bool is_by_position;
+    const struct program_ops *ops; /* one for all ranks, or one for each position of the sp group */
+    double work_bytes[N_MOMENTS];  /* held beside state, gradients and saved activations at a moment of this segment */
+    double saved_bytes;            /* activations: held from its beginning on (above 0), or let go at its end (below) */
+    double saved_cap_bytes;        /* offload: what the GPU holds of all saved activations at most; INFINITY: no offload */
+    double first_gradient_bytes;   /* exist from its beginning on */
+    double gradient_bytes;         /* exist from its end on */
 };
 struct program_entry { /* one run of a segment */
-    int segment;
+    int32_t segment;
     int32_t micro_batch; /* -1: of none */
     int32_t layer;       /* of the model; -1 */
-    int gather;          /* transfers of RANKS_SHARD: weights of the next entry that needs some; -1 none */
-    int expert_gather;   /* of RANKS_EXPERT_SHARD */
+    int16_t gather_back; /* of PROGRAM_WAIT_GATHER; 0: none */
+    int16_t fetch_back;
+    int16_t other_stage; /* OP_TO_STAGE, OP_FROM_STAGE: the stage at the other end; -1 */
+    int16_t key;         /* of the message: chunk and direction, the same at both ends */
 };
-/* What a rank of this stage and position in its sp group runs. */
-struct rank_program {
+/* What the ranks of a stage run. */
+struct stage_program {
     int64_t n_entries;
     struct program_entry *entries;
-    double state_bytes;    /* weights, optimizer state and workspaces, always there */
-    double gradient_bytes; /* there from the beginning; the most there are is gradient_cap_bytes */
+    double state_bytes;    /* weights, optimizer state and workspaces: always there */
+    double gradient_bytes; /* there from the beginning */
     double gradient_cap_bytes;
-    double stage_saved_bytes; /* of one micro-batch, the whole stage */
+    double saved_bytes; /* of one micro-batch, all layers of the stage */
 };
 struct step_program {
     int n_transfers, n_segments;
     struct program_transfer *transfers;
     struct program_segment *segments;
-    int64_t n_positions; /* of the sp group whose programs differ: 1 when all are alike, else the ring's */
-    struct rank_program *ranks; /* stage x n_positions */
+    bool is_by_position; /* ranks of one sp group differ by their position */
+    struct stage_program *stages; /* pp of them */
 };
 /* Of a legal question; copies into arena. */
 void step_program(const struct question *question, struct sp_arena *arena, struct step_program *program);

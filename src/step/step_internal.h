@@ -169,6 +169,8 @@ struct end_operators {
 void price_ends(const struct step_shape *shape, struct end_operators *ends);
 /* Once per step, the stage with most parameters. */
 void price_optimizer(const struct step_shape *shape, struct operator_list *list);
+/* The same of a stage that trains these parameters. */
+void price_stage_optimizer(const struct step_shape *shape, struct parameters trained, struct operator_list *list);
 
 /* A projection of a layer: tokens x in -> tokens x out, in `groups` equal products. */
 struct projection {
