@@ -13,32 +13,32 @@ static bool is_inward(enum link_kind kind)
            kind == LINK_LEAF_DOWN;
 }
 
-const char *topology_link_name(struct sp_arena *arena, const struct topology *topology, int32_t number)
+const char *topology_link_name(struct sp_arena *arena, const struct topology *topology, int32_t link)
 {
-    assert(number >= 0 && number < topology->n_links);
-    const struct topology_link *link = &topology->links[number];
-    const char *way = is_inward(link->kind) ? "in" : "out";
-    switch (link->kind) {
+    assert(link >= 0 && link < topology->n_links);
+    const struct topology_link *it = &topology->links[link];
+    const char *way = is_inward(it->kind) ? "in" : "out";
+    switch (it->kind) {
     case LINK_NVLINK_OUT:
     case LINK_NVLINK_IN:
-        return sp_format(arena, "gpu %d nvlink %s", link->index, way);
+        return sp_format(arena, "gpu %d nvlink %s", it->index, way);
     case LINK_PAIR:
-        return sp_format(arena, "gpu %d nvlink to gpu %d", link->index, link->peer);
+        return sp_format(arena, "gpu %d nvlink to gpu %d", it->index, it->peer);
     case LINK_PCIE_OUT:
     case LINK_PCIE_IN:
-        return sp_format(arena, "gpu %d pcie %s", link->index, way);
+        return sp_format(arena, "gpu %d pcie %s", it->index, way);
     case LINK_NODE_BUS_OUT:
     case LINK_NODE_BUS_IN:
-        return sp_format(arena, "node %d bus %d %s", link->node, link->index, way);
+        return sp_format(arena, "node %d bus %d %s", it->node, it->index, way);
     case LINK_NIC_OUT:
     case LINK_NIC_IN:
-        return sp_format(arena, "node %d nic %d %s", link->node, link->index, way);
+        return sp_format(arena, "node %d nic %d %s", it->node, it->index, way);
     case LINK_LEAF_UP:
     case LINK_LEAF_DOWN:
-        way = is_inward(link->kind) ? "down" : "up";
+        way = is_inward(it->kind) ? "down" : "up";
         return topology->hardware->network.is_rail_optimised
-                   ? sp_format(arena, "leaf %d rail %d %s", link->node, link->index, way)
-                   : sp_format(arena, "leaf %d %s", link->node, way);
+                   ? sp_format(arena, "leaf %d rail %d %s", it->node, it->index, way)
+                   : sp_format(arena, "leaf %d %s", it->node, way);
     case N_LINK_KINDS:
         break;
     }

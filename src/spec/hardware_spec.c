@@ -110,7 +110,7 @@ static const struct sp_field node_fields[] = {
         FIGURE(intra_spec, latency, SP_SECONDS, 0, 1, true, "of one exchange between two GPUs"),                       \
     {                                                                                                                  \
         .key = "direct_links", .type = SP_FIELD_BOOL, .offset = offsetof(struct intra_spec, has_direct_links),         \
-        .help = "no switch: a GPU's links are divided among the others of its NVLink domain"                           \
+        .help = "for simulate: no switch, a GPU's links are divided among the others of its domain"                    \
     }
 
 static const struct sp_field intra_fields[] = {
@@ -133,9 +133,9 @@ static const struct sp_field intra_settable[] = {INTRA_FIGURES, END};
         FIGURE(network_spec, all_to_all_efficiency, SP_FRACTION, 0.01, 1, true, "share that an all-to-all reaches"),   \
         FIGURE(network_spec, latency, SP_SECONDS, 0, 1, true, "of one message between nodes"),                         \
         FIGURE(network_spec, leaf_nodes, SP_COUNT, 1, 1e6, false,                                                      \
-               "nodes that share their leaf switches; left out where nothing is known of the switches"),               \
+               "for simulate: nodes that share their leaf switches; left out where nobody knows"),                     \
         FIGURE(network_spec, oversubscription, SP_PURE, 1, 1000, false,                                                \
-               "rate of the ports below a leaf switch over that of its uplinks; left out: 1"),                         \
+               "for simulate: rate of the ports below a leaf switch over that of its uplinks"),                        \
         {.key = "rail_optimised",                                                                                      \
          .type = SP_FIELD_BOOL,                                                                                        \
          .offset = offsetof(struct network_spec, is_rail_optimised),                                                   \

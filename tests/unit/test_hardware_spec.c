@@ -488,6 +488,32 @@ static void ideal_network_needs_a_rate(void **state)
     temp_folder_close(folder);
 }
 
+/* What says how links are joined may be left out: files written before it was read are read still. */
+static void wiring_is_optional(void **state)
+{
+    (void)state;
+    struct hardware_spec hardware;
+    struct sp_error err;
+    assert_true(decode(whole_text(), &hardware, &err));
+    assert_int_equal(hardware.network.leaf_nodes.kind, SP_FIGURE_NONE);
+    assert_int_equal(hardware.network.oversubscription.kind, SP_FIGURE_NONE);
+    assert_false(hardware.intra.has_direct_links);
+    assert_true(hardware_set(arena, &hardware, "network.leaf_nodes", "20", &err));
+    assert_close(hardware.network.leaf_nodes.value, 20, 0);
+    assert_true(hardware_set(arena, &hardware, "network.oversubscription", "2.5", &err));
+    assert_close(hardware.network.oversubscription.value, 2.5, 0);
+    assert_true(hardware_set(arena, &hardware, "intra.direct_links", "true", &err));
+    assert_true(hardware.intra.has_direct_links);
+    assert_false(hardware_set(arena, &hardware, "network.oversubscription", "0.5", &err));
+    assert_int_equal(err.kind, SP_ERROR_USAGE);
+    assert_error_contains(&err, "network.oversubscription: expected");
+    assert_true(hardware_read(arena, "dgx-h100", NULL, &hardware, &err));
+    assert_close(hardware.network.leaf_nodes.value, 32, 0);
+    assert_int_equal(hardware.network.oversubscription.kind, SP_FIGURE_ASSUMED);
+    assert_true(hardware_read(arena, "h100-pcie-4", NULL, &hardware, &err));
+    assert_true(hardware.intra.has_direct_links);
+}
+
 /* ---- --set ------------------------------------------------------------------------------------------------------ */
 
 static void figures_are_set_by_path(void **state)
@@ -558,6 +584,7 @@ int main(void)
         cmocka_unit_test(every_shipped_file_is_read),
         cmocka_unit_test(networks_are_replaced_by_name),
         cmocka_unit_test(ideal_network_needs_a_rate),
+        cmocka_unit_test(wiring_is_optional),
         cmocka_unit_test(figures_are_set_by_path),
         cmocka_unit_test(bad_settings_name_the_path),
     };
