@@ -20,12 +20,12 @@ static double *there(const struct running *running, enum action_kind kind, int64
     return &running->there_s[kind][(stage * running->chunks + chunk) * running->m + j];
 }
 
-static double duration_s(const struct running *running, enum action_kind kind)
+static double duration_s(const struct running *running, int64_t stage, enum action_kind kind)
 {
     const struct pipeline_times *times = running->times;
     double whole = times->input_s + (schedule_puts_off_weights(running->layout) ? 0 : times->weights_s);
     double stage_s = kind == ACTION_FORWARD ? times->forward_s : kind == ACTION_BACKWARD ? whole : times->weights_s;
-    return stage_s * running->part;
+    return stage_s * running->part * (times->scale != NULL ? times->scale[stage] : 1);
 }
 
 /* When what the action needs has arrived; NaN: nobody knows yet. */
@@ -71,26 +71,76 @@ static void hold(struct running *running, int64_t stage, enum action_kind kind, 
     }
 }
 
-/* The next action of a stage, if all it needs is known. */
+static bool is_whole_backward(const struct schedule_action *actions)
+{
+    return actions[0].kind == ACTION_BACKWARD && actions[1].kind == ACTION_WEIGHTS &&
+           actions[0].chunk == actions[1].chunk && actions[0].micro_batch == actions[1].micro_batch;
+}
+
+/* How many of a stage's next actions run as one: of dualpipe a pair (3), a whole backward (2). The middle ranks' first backward is
+ * in no pair, and in the warm-up gradients leave before the weights: it is the far chunk's first backwards, one for each rank from
+ * this one to the middle. */
+static int together(const struct running *running, int64_t stage)
+{
+    const struct schedule_order *order = &running->orders[stage];
+    const struct schedule_action *actions = &order->actions[running->next[stage]];
+    int64_t left = order->n_actions - running->next[stage];
+    int64_t half = running->layout->pp / 2;
+    int near = stage < half ? 0 : 1;
+    int64_t rest = stage < half ? half - 1 - stage : stage - half;
+    if (!running->times->is_paired || left < 2) {
+        return 1;
+    }
+    if (is_whole_backward(actions)) {
+        return actions->chunk != near && actions->micro_batch % (running->m / 2) < rest ? 1 : 2;
+    }
+    bool is_pair = left > 2 && actions[0].kind == ACTION_FORWARD && is_whole_backward(&actions[1]) &&
+                   actions[0].chunk != actions[1].chunk;
+    bool is_first = rest == 0 && actions[1].chunk != near && actions[1].micro_batch % (running->m / 2) == 0;
+    return is_pair && !is_first ? 3 : 1;
+}
+
+/* When all that the next n actions need is there; NaN: not known. */
+static double all_ready_s(const struct running *running, int64_t stage, int n)
+{
+    const struct schedule_action *actions = &running->orders[stage].actions[running->next[stage]];
+    double ready = running->clock_s[stage];
+    for (int k = 0; k < n; k++) {
+        bool is_own = k > 0 && actions[k].kind == ACTION_WEIGHTS; /* its backward is one of the n */
+        double one = is_own ? 0 : ready_s(running, stage, &actions[k]);
+        if (isnan(one)) {
+            return (double)NAN;
+        }
+        ready = fmax(ready, one);
+    }
+    return ready;
+}
+
+/* The next action of a stage, or those that run with it, if all they need is known. */
 static bool advance(struct running *running, int64_t stage, struct pipeline_run *run)
 {
     const struct schedule_order *order = &running->orders[stage];
+    const struct schedule_action *actions = &order->actions[running->next[stage]];
     if (running->next[stage] == order->n_actions) {
         return false;
     }
-    const struct schedule_action *action = &order->actions[running->next[stage]];
-    double ready = ready_s(running, stage, action);
-    if (isnan(ready)) {
+    int n = together(running, stage);
+    double end = all_ready_s(running, stage, n);
+    if (isnan(end)) {
         return false;
     }
-    double end = fmax(ready, running->clock_s[stage]) + duration_s(running, action->kind);
-    end += is_sent(running, stage, action) ? running->times->hop_s : 0;
-    running->clock_s[stage] = end;
-    if (action->kind != ACTION_WEIGHTS) {
-        *there(running, action->kind, stage, action->chunk, action->micro_batch) = end;
+    for (int k = 0; k < n; k++) {
+        end += duration_s(running, stage, actions[k].kind);
+        end += is_sent(running, stage, &actions[k]) ? running->times->hop_s : 0;
+        hold(running, stage, actions[k].kind, run);
     }
-    hold(running, stage, action->kind, run);
-    running->next[stage]++;
+    for (int k = 0; k < n; k++) {
+        if (actions[k].kind != ACTION_WEIGHTS) {
+            *there(running, actions[k].kind, stage, actions[k].chunk, actions[k].micro_batch) = end;
+        }
+    }
+    running->clock_s[stage] = end;
+    running->next[stage] += n;
     return true;
 }
 
@@ -106,7 +156,7 @@ static void begin(struct running *running, struct sp_arena *arena, struct pipeli
     for (int kind = 0; kind < ACTION_WEIGHTS; kind++) {
         running->there_s[kind] = sp_arena_array(arena, n, sizeof(double));
         for (size_t k = 0; k < n; k++) {
-            running->there_s[kind][k] = NAN;
+            running->there_s[kind][k] = (double)NAN;
         }
     }
     schedule_orders(running->layout, running->m, arena, running->orders);
