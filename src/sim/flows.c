@@ -9,6 +9,9 @@
 
 enum { FIRST_ITEMS = 8 };
 
+/* Later than this is never: a hundred days. */
+static const double LAST_PS = 9e18;
+
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
 
 void *array_grow(struct sp_arena *arena, void *items, size_t item_size, size_t n_wanted, size_t *max)
@@ -220,8 +223,6 @@ static void post_end(struct flow_network *network, int64_t time_ps, uint32_t ind
 
 static void post_end_of_rate(struct flow_network *network, uint32_t index)
 {
-    /* Later than this is never: hundred days. */
-    static const double LAST_PS = 9e18;
     const struct flow *flow = flow_at(network, index);
     double duration_ps = flow->left_bytes * PS_PER_S / flow->rate_bytes_per_s;
     /* Rounding must not turn a whole number of picoseconds into the next. */
