@@ -277,7 +277,7 @@ static bool join_links(struct flow_network *network, uint32_t index, const struc
         if (link->n_flows++ == 0) {
             link->busy_since_ps = flow->since_ps;
         }
-        if (link->is_tight || link->want_bytes_per_s > link->tight_bytes_per_s) {
+        if (link->want_bytes_per_s > link->tight_bytes_per_s) {
             link_mark_dirty(network, at);
             is_free = false;
         }
@@ -350,9 +350,10 @@ bool flow_finish(struct flow_network *network, int64_t now_ps, const struct even
 {
     assert(event->kind == EVENT_FLOW_END && event->index < network->n_flows);
     struct flow *flow = flow_at(network, event->index);
-    if (!flow->is_live || flow->version != event->version) {
+    if (flow->version != event->version) {
         return false;
     }
+    assert(flow->is_live);
     count_bytes(network, flow, flow->left_bytes);
     *owner = flow->owner;
     end_flow(network, now_ps, event->index);

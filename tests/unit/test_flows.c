@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { OWNERS = 64, US = 1000000 }; /* picoseconds in a microsecond */
+enum { OWNERS = 70, US = 1000000 }; /* picoseconds in a microsecond */
 static const double G = 1e9;        /* bytes a second */
 
 struct fixture {
@@ -208,10 +208,10 @@ static void caps_leave_the_rest_to_others(void **state)
 static void caps_that_fit_contend_with_nobody(void **state)
 {
     struct fixture *fixture = *state;
-    int32_t link = add_link(fixture, 0.3 * G);
+    int32_t link = add_link(fixture, 0.3);
     int32_t path = add_path(fixture, link, 1);
     for (uint64_t i = 0; i < 3; i++) { /* 0.1 + 0.1 + 0.1 is more than 0.3 in doubles */
-        (void)start(fixture, i, path, 1e3, 0.1 * G);
+        (void)start(fixture, i, path, 1e-6, 0.1);
     }
     run(fixture);
     assert_int_equal(fixture->ends_ps[2], 10 * US);
@@ -294,6 +294,27 @@ static void flows_alike_end_together(void **state)
     assert_int_equal(n_instants, 1);
 }
 
+/* Links with the same flows, started in different orders: their weights add up to sums that differ in the last bit, and their
+ * flows end together all the same, after 10^18 ps. */
+static void the_order_of_weights_does_not_matter(void **state)
+{
+    struct fixture *fixture = *state;
+    static const double weights[] = {1.0 / 3, 0.7, 2.3, 1.1, 0.1, 5.7, 1.9};
+    enum { LINKS = 9, WEIGHTS = SP_COUNT_OF(weights) };
+    for (int l = 0; l < LINKS; l++) {
+        int32_t link = add_link(fixture, 2 * G);
+        for (int w = 0; w < (int)WEIGHTS; w++) {
+            struct path_hop hop = {link, weights[(w * (1 + l % 3) + l) % (int)WEIGHTS]};
+            uint64_t owner = (uint64_t)(l * (int)WEIGHTS + w);
+            (void)start(fixture, owner, flow_network_add_path(fixture->network, &hop, 1), 1e14, INFINITY);
+        }
+    }
+    run(fixture);
+    for (int i = 1; i < LINKS * (int)WEIGHTS; i++) {
+        assert_int_equal(fixture->ends_ps[i], fixture->ends_ps[0]);
+    }
+}
+
 /* ---- changes ---------------------------------------------------------------------------------------------------- */
 
 static void a_capacity_changes_under_a_flow(void **state)
@@ -350,6 +371,21 @@ static void a_link_stalls_and_comes_back(void **state)
     assert_int_equal(fixture->ends_ps[3], 10 * US);
     assert_int_equal(fixture->ends_ps[1], 10 * US + 535715); /* 15 / 28 us */
     assert_int_equal(fixture->ends_ps[2], 10 * US + 882353); /* 15 / 17 us */
+}
+
+/* Nobody wants anything of a link that carries nothing, whatever was added and taken off before. */
+static void a_link_of_no_capacity_is_not_contended(void **state)
+{
+    struct fixture *fixture = *state;
+    int32_t link = add_link(fixture, 7);
+    int32_t path = add_path(fixture, link, 1);
+    for (uint64_t i = 1; i <= 3; i++) {
+        (void)start(fixture, i, path, 60, 0.1 * (double)i);
+    }
+    run_until(fixture, 1 * US);
+    flow_network_set_capacity(fixture->network, link, 0);
+    run_until(fixture, 2 * US);
+    assert_int_equal(record(fixture, link).contended_ps, 0);
 }
 
 static void a_flow_stops(void **state)
@@ -477,6 +513,9 @@ static void one_reservation_brings_down_the_next(void **state)
     reserve(fixture, 10, ab, 60e3, 20 * G);
     run_until(fixture, 1 * US);
     assert_int_equal(fixture->n_contended, 0);
+    /* b, already looked at in this instant when a's turn comes, must be looked at again. */
+    int32_t brief = start(fixture, 2, add_path(fixture, a + 1, 1), 40e3, INFINITY);
+    (void)flow_stop(fixture->network, fixture->now_ps, brief);
     int32_t flow = start(fixture, 1, add_path(fixture, a, 1), 40e3, INFINITY);
     run_until(fixture, 2 * US);
     assert_int_equal(fixture->n_contended, 2);
@@ -607,7 +646,9 @@ int main(void)
         TEST(weights_count_on_the_link),
         TEST(a_link_crossed_twice_carries_twice),
         TEST(flows_alike_end_together),
+        TEST(the_order_of_weights_does_not_matter),
         TEST(a_capacity_changes_under_a_flow),
+        TEST(a_link_of_no_capacity_is_not_contended),
         TEST(a_capacity_changes_what_flows_want),
         TEST(a_link_stalls_and_comes_back),
         TEST(a_flow_stops),
