@@ -132,15 +132,6 @@ static void materialise(struct flow_network *network)
     }
 }
 
-void link_count_tight(const struct link *link, int64_t now_ps, struct link_record *record)
-{
-    if (now_ps > link->tight_since_ps) {
-        record->contended_ps += now_ps - link->tight_since_ps;
-        bool is_shared = (link->tags & (link->tags - 1)) != 0;
-        record->tags |= is_shared ? link->tags : 0;
-    }
-}
-
 /* ---- the flows and links to fill -------------------------------------------------------------------------------- */
 
 static void enter_link(struct flow_network *network, uint32_t index)
