@@ -14,6 +14,9 @@ enum {
     VERSION_BITS = 32 - EVENT_KIND_BITS
 };
 
+/* The golden ratio of 2^64: multiplied by it, times that are multiples of one another spread. */
+static const uint64_t GOLDEN = 0x9e3779b97f4a7c15U;
+
 struct packed_event {
     uint32_t index;
     uint32_t kind_and_version;
@@ -133,8 +136,6 @@ static struct packed_event take_first(struct event_queue *queue, struct bucket *
 
 static struct bucket **slot_of(const struct event_queue *queue, int64_t time_ps)
 {
-    /* Multiplicative hashing by the golden ratio of 2^64: times are often multiples of one another. */
-    static const uint64_t GOLDEN = 0x9e3779b97f4a7c15U;
     return &queue->slots[((uint64_t)time_ps * GOLDEN) >> (64U - queue->slot_bits)];
 }
 
@@ -192,11 +193,11 @@ static struct bucket *add_time(struct event_queue *queue, int64_t time_ps)
 static size_t earliest_child(const struct event_queue *queue, size_t at)
 {
     size_t child = at * HEAP_BRANCHES + 1;
-    size_t end = child + HEAP_BRANCHES < queue->n_heap ? child + HEAP_BRANCHES : queue->n_heap;
-    if (child >= end) {
+    if (child >= queue->n_heap) {
         return queue->n_heap;
     }
-    for (size_t other = child + 1; other < end; other++) {
+    size_t end = child + HEAP_BRANCHES;
+    for (size_t other = child + 1; other < end && other < queue->n_heap; other++) {
         if (queue->heap[other].time_ps < queue->heap[child].time_ps) {
             child = other;
         }

@@ -103,14 +103,13 @@ static bool end_reservations(struct flow_network *network, uint32_t index)
     }
     struct int_list *found = &network->reservations;
     found->n = 0;
-    link_drop_ended(network, link);
     for (uint32_t i = 0; i < link->n_members; i++) {
         if (flow_at(network, link->members[i].flow)->is_reservation) {
             int_list_add(network->arena, found, link->members[i].flow);
             int_list_add(network->arena, found, link->members[i].serial);
         }
     }
-    /* Ending one may end others, and links may move when the callback starts flows. */
+    /* Those that have ended are among them; ending one may end others. */
     for (size_t i = 0; i < found->n; i += 2) {
         struct member member = {found->items[i], found->items[i + 1]};
         const struct flow *flow = flow_at(network, member.flow);
@@ -130,15 +129,6 @@ static void materialise(struct flow_network *network)
         for (size_t i = 0; i < network->dirty_links.n; i++) {
             any = end_reservations(network, network->dirty_links.items[i]) || any;
         }
-    }
-}
-
-void link_count_tight(const struct link *link, int64_t now_ps, struct link_record *record)
-{
-    if (now_ps > link->tight_since_ps) {
-        record->contended_ps += now_ps - link->tight_since_ps;
-        bool is_shared = (link->tags & (link->tags - 1)) != 0;
-        record->tags |= is_shared ? link->tags : 0;
     }
 }
 

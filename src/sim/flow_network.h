@@ -1,4 +1,4 @@
-/* Inside of the network, for flows.c (flows come and go) and fair_share.c (their rates). Nobody else includes this.
+/* Inside of the network, for flow_links.c (links and paths), flows.c (flows come and go) and fair_share.c (their rates).
  *
  * What a flow wants is its cap, or what the slowest link of its path would give it alone, if that is less. A link whose flows
  * want no more than it carries can never hold one back; only the others, the tight ones, take part in fair sharing. */
@@ -126,6 +126,13 @@ static inline struct flow *flow_at(const struct flow_network *network, uint32_t 
     return &network->chunks[index / FLOWS_A_CHUNK][index % FLOWS_A_CHUNK];
 }
 
+/* Bytes since its rate was last set. */
+static inline double flow_sent_since(const struct flow *flow, int64_t now_ps)
+{
+    double sent = flow->rate_bytes_per_s * ((double)(now_ps - flow->since_ps) / PS_PER_S);
+    return sent < flow->left_bytes ? sent : flow->left_bytes;
+}
+
 static inline bool is_member(const struct flow *flow, struct member member)
 {
     return flow->serial == member.serial;
@@ -138,10 +145,13 @@ void *array_grow(struct sp_arena *arena, void *items, size_t item_size, size_t n
 /* The time since it became tight, up to now. */
 void link_count_tight(const struct link *link, int64_t now_ps, struct link_record *record);
 void link_mark_dirty(struct flow_network *network, uint32_t index);
+void link_add_member(struct flow_network *network, uint32_t index, struct member member);
 /* Takes those that have ended off its members. */
 void link_drop_ended(const struct flow_network *network, struct link *link);
 /* The sum of what its flows want, without the rounding of a running sum. */
 void link_sum_wants(const struct flow_network *network, uint32_t index);
+/* What its slowest link gives one flow alone. */
+double path_solo(const struct flow_network *network, struct path *path);
 double flow_want(const struct flow_network *network, const struct flow *flow);
 /* Counts what was sent up to now. */
 void flow_advance(struct flow_network *network, int64_t now_ps, struct flow *flow);
