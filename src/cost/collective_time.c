@@ -115,16 +115,33 @@ static double flat_ring_time(const struct hardware_spec *hardware, const struct 
     return fmax(network_s, intra_s) + latency;
 }
 
+static double inside_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes)
+{
+    double per_node = (double)group->ranks_per_node;
+    return intra_time(hardware, COLLECTIVE_REDUCE_SCATTER, per_node, bytes) +
+           intra_time(hardware, COLLECTIVE_ALL_GATHER, per_node, bytes);
+}
+
 /* Reduce-scatter inside the node, all-reduce of each rank's share over its own NIC, all-gather inside the node. */
 static double hierarchical_all_reduce_time(const struct hardware_spec *hardware, const struct group_placement *group,
                                            double bytes)
 {
     double per_node = (double)group->ranks_per_node;
-    double inside = intra_time(hardware, COLLECTIVE_REDUCE_SCATTER, per_node, bytes) +
-                    intra_time(hardware, COLLECTIVE_ALL_GATHER, per_node, bytes);
+    double inside = inside_time(hardware, group, bytes);
     double rate = network_bytes_per_s_per_gpu(hardware) * hardware->network.collective_efficiency.value;
     double sent = collective_sent_bytes(COLLECTIVE_ALL_REDUCE, group->nodes, bytes / per_node);
     return inside + sent / rate + 2 * ((double)group->nodes - 1) * hardware->network.latency.value;
+}
+
+bool all_reduce_is_hierarchical(const struct hardware_spec *hardware, const struct group_placement *group, double bytes,
+                                double *inside_share)
+{
+    if (group->nodes <= 1 || group->ranks_per_node <= 1 || bytes <= 0) {
+        return false;
+    }
+    double time_s = hierarchical_all_reduce_time(hardware, group, bytes);
+    *inside_share = inside_time(hardware, group, bytes) / time_s;
+    return time_s < flat_ring_time(hardware, group, COLLECTIVE_ALL_REDUCE, bytes);
 }
 
 /* Every pair exchanges its own part; a rank's share to other nodes leaves through its own NICs, which nothing pools. */

@@ -98,6 +98,10 @@ double collective_time(const struct hardware_spec *hardware, const struct group_
 /* One ring or pipeline hop: every rank sends `bytes` to its neighbour and receives as many. The slowest hop of the ring
  * decides: across nodes it is one GPU's own share of the NICs (eq. 36). */
 double hop_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes);
+/* Whether an all-reduce runs in three parts, inside the nodes, between them and inside again, because that is quicker than one
+ * ring over all ranks; and the share of its time that is inside. */
+bool all_reduce_is_hierarchical(const struct hardware_spec *hardware, const struct group_placement *group, double bytes,
+                                double *inside_share);
 /* Bytes that one rank sends (eq. 30). */
 double collective_sent_bytes(enum collective operation, int64_t ranks, double bytes);
 /* Network rate that one GPU owns: NIC rate x NICs / GPUs of the node. */

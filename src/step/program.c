@@ -425,6 +425,20 @@ static void price_lists(const struct step_shape *shape, struct step_lists *lists
     price_ends(shape, &lists->ends);
 }
 
+static void place_groups(const struct step_shape *shape, struct group_placement placements[N_PROGRAM_GROUPS])
+{
+    const struct attention_problem *problem = &shape->kinds[0].attention;
+    placements[RANKS_TP] = shape->tp_group;
+    placements[RANKS_SP] = problem->group;
+    placements[RANKS_SP_INNER] = problem->inner_group;
+    placements[RANKS_SP_OUTER] = problem->outer_group;
+    placements[RANKS_SHARD] = shape->shard_group;
+    placements[RANKS_EP] = shape->ep_group;
+    placements[RANKS_ETP] = shape->etp_group;
+    placements[RANKS_EXPERT_SHARD] = shape->expert_shard_group;
+    placements[RANKS_PP] = shape->pp_group;
+}
+
 void step_program(const struct question *question, struct sp_arena *arena, struct step_program *program)
 {
     struct step_shape *shape = sp_arena_alloc(arena, sizeof *shape);
@@ -443,6 +457,7 @@ void step_program(const struct question *question, struct sp_arena *arena, struc
     struct schedule_order *orders = sp_arena_array(arena, pp, sizeof orders[0]);
     schedule_orders(&question->layout, shape->micro_batches, arena, orders);
     *program = (struct step_program){.is_by_position = builder.positions > 1};
+    place_groups(shape, program->placements);
     program->stages = sp_arena_array(arena, pp, sizeof program->stages[0]);
     for (size_t i = 0; i < pp; i++) {
         build_stage(&builder, (int64_t)i, &orders[i], &program->stages[i]);

@@ -121,6 +121,7 @@ void add_row(struct op_lists *lists, const struct operator_row *row, int moment)
     if (is_host_copy(row)) {
         op.kind = OP_HOST_COPY;
         op.bytes = row->hbm_bytes;
+        op.is_to_host = strstr(row->name, "to the host") != NULL;
     }
     op_lists_add(lists, &op);
 }

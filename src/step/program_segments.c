@@ -169,6 +169,7 @@ static void add_host_copy(struct program_builder *builder, const struct segment_
                             .item = TIME_OFFLOAD_EXPOSED,
                             .pass = is_out ? STEP_FORWARD : STEP_BACKWARD,
                             .bytes = key->is_recomputed ? saved.checkpoint : saved.total,
+                            .is_to_host = is_out,
                             .transfer = -1,
                             .moment = PROGRAM_NO_MOMENT};
     op.time_s = op.bytes / shape->gpu->pcie_bandwidth.value;

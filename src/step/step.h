@@ -290,6 +290,7 @@ struct program_op {
     const char *name;
     double time_s; /* OP_KERNEL, OP_HOST_COPY: alone */
     double bytes;  /* OP_HOST_COPY */
+    bool is_to_host;
     int transfer;  /* index; -1 none */
     int peer;      /* OP_SEND, OP_RECEIVE: how many positions of the sp group further (modulo its size) the other end is */
     int moment;    /* enum moment whose memory is held while this is at work; -1: as before */
@@ -335,6 +336,7 @@ struct step_program {
     int n_transfers, n_segments;
     struct program_transfer *transfers;
     struct program_segment *segments;
+    struct group_placement placements[N_PROGRAM_GROUPS]; /* where the groups of transfers lie; size 0: no transfer has it */
     bool is_by_position; /* ranks of one sp group differ by their position */
     struct stage_program *stages; /* pp of them */
 };
