@@ -62,7 +62,9 @@ static void plan_phases(const struct simulator *sim, struct communicator *c)
         c->phases[0] = ring_phase(sim, c, n - 1, time_ps);
         break;
     case COLLECTIVE_ALL_REDUCE:
-        if (all_reduce_is_hierarchical(&sim->question->hardware, placement, transfer->bytes, &inside_share)) {
+        /* the widest group decides what the collective takes; another may lie in one domain */
+        if (sim->cluster.has_outer[c->group] && sim->cluster.domain_members[c->group] > 1 &&
+            all_reduce_is_hierarchical(&sim->question->hardware, placement, transfer->bytes, &inside_share)) {
             hierarchical_phases(sim, c, inside_share);
         } else {
             c->phases[0] = ring_phase(sim, c, 2 * (n - 1), time_ps);

@@ -57,8 +57,9 @@ void memory_at(struct simulator *sim, int32_t rank, const struct program_entry *
     const struct program_segment *segment = segment_of(sim, entry);
     if (op->moment >= 0) {
         state->work_bytes = segment->work_bytes[op->moment];
+        state->saved_cap_bytes = segment->saved_cap_bytes;
     }
-    double saved = fmin(state->saved_bytes, segment->saved_cap_bytes);
+    double saved = fmin(state->saved_bytes, state->saved_cap_bytes);
     double held = state->program->state_bytes + state->gradient_bytes + saved + state->work_bytes;
     if (sim->options->sink != NULL && (held > state->held_bytes || held < state->held_bytes)) {
         sim->options->sink->memory(sim->options->sink->context, sim->cluster.folded.rank_first[rank], sim->now_ps, held);

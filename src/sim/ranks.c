@@ -109,11 +109,14 @@ static double drawn(const struct simulator *sim, int32_t rank)
     return -log(u);
 }
 
+/* Below it a kernel stands still: what sums of shares leave of none. */
+static const double LEAST_RATE = 1e-9;
+
 static void post_kernel(struct simulator *sim, int32_t rank)
 {
     struct rank_state *state = &sim->ranks[rank];
     state->kernel_at_ps = sim->now_ps;
-    state->kernel_rate = fmax(1 - state->sms_taken, 0);
+    state->kernel_rate = 1 - state->sms_taken > LEAST_RATE ? 1 - state->sms_taken : 0;
     state->kernel_version++;
     if (state->kernel_rate > 0) {
         int64_t end = sim->now_ps + (int64_t)ceil(state->kernel_left_ps / state->kernel_rate);
@@ -144,6 +147,7 @@ void rank_hold_sms(struct simulator *sim, int32_t rank, double share)
             state->kernel_left_ps = fmax(state->kernel_left_ps, 0);
         }
         state->sms_taken += share;
+        state->sms_taken = state->sms_taken < LEAST_RATE ? 0 : state->sms_taken;
         if (is_at_work) {
             post_kernel(sim, rank);
         }
@@ -331,6 +335,7 @@ static void open_rank(struct simulator *sim, int32_t rank)
     int keys = 2 * schedule_chunks(&sim->question->layout);
     state->mailboxes = sp_arena_array(sim->arena, (size_t)keys, sizeof state->mailboxes[0]);
     state->gradient_bytes = state->program->gradient_bytes;
+    state->saved_cap_bytes = (double)INFINITY;
     state->last_stream = NONE;
     memory_enter(sim, rank, entry_at(state, 0));
     for (int s = 0; s < N_PROGRAM_STREAMS; s++) {

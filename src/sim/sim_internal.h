@@ -75,7 +75,7 @@ struct rank_state {
     uint64_t n_kernels;
     struct mailbox *mailboxes; /* by key */
     /* memory */
-    double saved_bytes, gradient_bytes, work_bytes, held_bytes;
+    double saved_bytes, saved_cap_bytes, gradient_bytes, work_bytes, held_bytes;
     /* records */
     double busy_ps, waits_ps[N_SIM_WAITS];
     double transfer_ps[N_AXES], delayed_ps[N_AXES], waited_ps[N_AXES];

@@ -46,6 +46,13 @@ int transfer_index(struct transfer_table *table, const struct program_transfer *
 
 void op_list_wait(struct program_op *op, int back, int stream, int ordinal)
 {
+    for (int i = 0; i < op->n_waits; i++) {
+        struct program_wait *same = &op->waits[i];
+        if (same->back == back && same->stream == stream) {
+            same->ordinal = ordinal > same->ordinal ? ordinal : same->ordinal;
+            return;
+        }
+    }
     assert(op->n_waits < MAX_PROGRAM_WAITS);
     op->waits[op->n_waits++] =
         (struct program_wait){.back = (int16_t)back, .stream = (int16_t)stream, .ordinal = ordinal};
