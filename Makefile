@@ -40,6 +40,10 @@ ALL_C := $(wildcard $(LAYERS:%=src/%/*.c)) $(HEADERS) $(sort $(wildcard tests/*/
 PKGS := libcjson $(if $(wildcard src/store/*.c),sqlite3) $(if $(wildcard src/fit/*.c),gsl) $(MPI)
 LDLIBS = $(PKG_LIBS) $(OPENMP) -lm
 
+# SimGrid, which the flows are compared with, where it is found (tools/setup oracle).
+SIMGRID := $(shell pkg-config --exists simgrid 2>/dev/null && echo simgrid)
+CXX_ORACLE := $(or $(shell command -v g++),c++)
+
 # Threads of the search.
 OPENMP := -fopenmp
 
@@ -80,6 +84,7 @@ VERSION_TEXT = $(shell cat VERSION)$(if $(wildcard .git),$(shell git describe --
 define VARIANT_RULES
 CC_$1 := $(if $(filter fuzz,$1),$(CLANG),$(CC))
 TESTS_$1 := $(patsubst %.c,build/$1/tests/%,$(notdir $(TEST_SRC))) $(FUZZ_NAMES:%=build/$1/tests/replay_%)
+ORACLE_$1 := build/$1/oracle/oracle_flows $(if $(SIMGRID),build/oracle/oracle_simgrid)
 
 build/$1/%.o: %.c Makefile | deps
 	@mkdir -p $$(@D) $$(if $$(Q),&& echo '  CC $1 $$<')
@@ -90,6 +95,10 @@ build/$1/libseqplan.a: $(LIB_SRC:%.c=build/$1/%.o) build/sources
 	$$(Q)rm -f $$@ && ar rcs $$@ $$(filter %.o,$$^)
 $(BIN_$1): build/$1/src/cmd/main.o build/$1/libseqplan.a
 	@$$(if $$(Q),echo '  LINK $$@')
+	$$(Q)$$(CC_$1) $$(FLAGS_$1) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+
+build/$1/oracle/oracle_flows: build/$1/tests/oracle/oracle_flows.o build/$1/libseqplan.a
+	@mkdir -p $$(@D)
 	$$(Q)$$(CC_$1) $$(FLAGS_$1) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
 
 $(foreach s,$(TEST_SRC),$(call TEST_RULE,$1,$s))
@@ -117,6 +126,10 @@ build/$1/tests/replay_$2: build/$1/tests/fuzz/replay_$2.o build/$1/tests/fuzz/fu
 endef
 
 $(foreach v,$(VARIANTS),$(eval $(call VARIANT_RULES,$v)))
+
+build/oracle/oracle_simgrid: tests/oracle/oracle_simgrid.cpp Makefile
+	@mkdir -p $(@D) $(if $(Q),&& echo '  CXX $<')
+	$(Q)$(CXX_ORACLE) -std=c++17 -O2 -Wall -Wextra $(shell pkg-config --cflags simgrid) -o $@ $< $(shell pkg-config --libs simgrid)
 
 # ---- everyday targets ----------------------------------------------------------------------------------------------
 
@@ -164,23 +177,24 @@ demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-tok
 
 # $1 variant. One prove over everything: its closing line is the last thing printed.
 PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \
-	SEQPLAN_TEST_OUTPUT='$(CURDIR)/build/$1/trash' \
+	SEQPLAN_TEST_OUTPUT='$(CURDIR)/build/$1/trash' SEQPLAN_ORACLE='$(CURDIR)/build/$1/oracle/oracle_flows' \
+	SEQPLAN_SIMGRID='$(if $(SIMGRID),$(CURDIR)/build/oracle/oracle_simgrid)' \
 	prove -j$(JOBS) --failures -e 'timeout -k 5 $(TEST_TIMEOUT)' $(TESTS_$1) $(SCRIPT_TESTS)
 
-check: $(BIN_release) $(TESTS_release) | $(SETUP) ## install what is missing, build, and run every test
+check: $(BIN_release) $(TESTS_release) $(ORACLE_release) | $(SETUP) ## install what is missing, build, and run every test
 	$(Q)$(call PROVE,release)
 
-check-asan: $(BIN_asan) $(TESTS_asan) | $(SETUP) ## the same tests under address and undefined-behaviour sanitizers
+check-asan: $(BIN_asan) $(TESTS_asan) $(ORACLE_asan) | $(SETUP) ## the same tests under address and undefined-behaviour sanitizers
 	$(Q)$(call PROVE,asan)
 
 # Branches of an assert that never fails are not counted.
-coverage: $(BIN_coverage) $(TESTS_coverage) | $(SETUP) ## the same tests, then the coverage table and its threshold
+coverage: $(BIN_coverage) $(TESTS_coverage) $(ORACLE_coverage) | $(SETUP) ## the same tests, then the coverage table and its threshold
 	$(Q)find build/coverage -name '*.gcda' -delete
 	$(Q)$(call PROVE,coverage)
 	$(Q)gcovr --root . --filter src/ --exclude-unreachable-branches --exclude-branches-by-pattern '.*\bassert\(.*' \
 		--txt --print-summary --fail-under-line $(COVERAGE_LINE) --fail-under-branch $(COVERAGE_BRANCH) build/coverage
 
-bless: $(BIN_release) $(TESTS_release) | $(SETUP) ## rewrite golden and expected files, and show what changed
+bless: $(BIN_release) $(TESTS_release) $(ORACLE_release) | $(SETUP) ## rewrite golden and expected files, and show what changed
 	$(Q)status=0; SEQPLAN_BLESS=1 $(call PROVE,release) || status=$$?; \
 		git status --short -- tests README.md docs; git --no-pager diff -- tests README.md docs; exit $$status
 
@@ -189,7 +203,7 @@ build/release/bench/%: build/release/tests/bench/%.o $(SUPPORT_SRC:%.c=build/rel
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(FLAGS_release) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-bench: $(BENCHES) ## time the program (tests/bench), kept apart from the tests
+bench: $(BENCHES) $(if $(SIMGRID),build/oracle/oracle_simgrid) ## time the program (tests/bench), kept apart from the tests
 	@for b in $(BENCHES); do $$b || exit; done
 
 build/release/validation/run_validation: build/release/tests/validation/run_validation.o $(SUPPORT_SRC:%.c=build/release/%.o) \

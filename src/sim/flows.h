@@ -18,7 +18,7 @@ enum { EVENT_KIND_BITS = 4 };
 struct event {
     uint32_t kind; /* the poster's own, below 2^EVENT_KIND_BITS; EVENT_FLOW_END is the network's */
     uint32_t index;
-    uint32_t version; /* of what the index names: a poster raises it to make events that it posted before void; 28 bits */
+    uint32_t version; /* of what the index names: raised by the poster, it makes earlier events void; 28 bits */
 };
 enum { EVENT_FLOW_END = 15 };
 
@@ -45,22 +45,25 @@ struct path_hop {
 };
 enum { MAX_PATH_HOPS = 12 };
 
-/* `contended` is called from flows_settle(), before rates are computed, for each reservation (below) that lies on a link whose
- * flows together want more than it carries, with the reservation's owner: it must end that reservation (flow_stop) and may
- * start flows in its place. */
+/* What a flow wants is its cap, or what the slowest link of its path gives it alone, if that is less: a flow never contends
+ * with itself, however slow a link. What a reservation (below) wants is its cap, which is finite.
+ *
+ * `contended` is called from flows_settle(), before rates are computed, for each reservation that lies on a link whose flows
+ * together want more than it carries, with the reservation's owner: it must end that reservation (flow_stop) and may start
+ * flows in its place. May be NULL where there are no reservations. */
 typedef void (*flow_contended_fn)(void *context, uint64_t owner);
 struct flow_network *flow_network_open(struct sp_arena *arena, struct event_queue *queue, flow_contended_fn contended,
                                        void *context);
-int32_t flow_network_add_link(struct flow_network *network, double bytes_per_s);
+int32_t flow_network_add_link(struct flow_network *network, double bytes_per_s); /* finite */
 /* Takes effect at the next flows_settle(). 0 stops what flows there. */
 void flow_network_set_capacity(struct flow_network *network, int32_t link, double bytes_per_s);
-/* A path of no hops is limited by the flow's cap alone. Copies. */
+/* A path of no hops is limited by the flow's cap alone. A link that comes twice counts with both weights. Copies. */
 int32_t flow_network_add_path(struct flow_network *network, const struct path_hop *hops, int n_hops);
 
 struct flow_spec {
     int32_t path;
-    double bytes; /* 0: ends at once, in this instant */
-    double cap_bytes_per_s; /* what the flow's own protocol reaches at most; INFINITY: no limit (then the path has a link) */
+    double bytes; /* 0: ends at once, in this instant, and is on no link; INFINITY: is there until it is stopped */
+    double cap_bytes_per_s; /* what its own protocol reaches at most; INFINITY: no limit (then the path has a link) */
     uint64_t owner;         /* the caller's */
     uint8_t tag;            /* 0 to 15: who it is, for the record of who shares a link with whom */
     bool is_reservation;    /* stands for flows at full cap; see flow_contended_fn */
