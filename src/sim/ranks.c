@@ -133,6 +133,7 @@ static void start_kernel(struct simulator *sim, int32_t rank, const struct progr
         stretch *= 1 + sim->options->jitter_frac * drawn(sim, rank);
     }
     state->n_kernels++;
+    state->has_kernel = true;
     state->kernel_left_ps = nearbyint(op->time_s * stretch * PS_PER_S);
     post_kernel(sim, rank);
 }
@@ -141,14 +142,13 @@ void rank_hold_sms(struct simulator *sim, int32_t rank, double share)
 {
     struct rank_state *state = &sim->ranks[rank];
     if (share > 0 || share < 0) {
-        bool is_at_work = state->streams[STREAM_KERNELS].status == STREAM_RUNNING && state->kernel_left_ps > 0;
-        if (is_at_work) {
+        if (state->has_kernel) {
             state->kernel_left_ps -= (double)(sim->now_ps - state->kernel_at_ps) * state->kernel_rate;
             state->kernel_left_ps = fmax(state->kernel_left_ps, 0);
         }
         state->sms_taken += share;
         state->sms_taken = state->sms_taken < LEAST_RATE ? 0 : state->sms_taken;
-        if (is_at_work) {
+        if (state->has_kernel) {
             post_kernel(sim, rank);
         }
     }
@@ -157,7 +157,7 @@ void rank_hold_sms(struct simulator *sim, int32_t rank, double share)
 void rank_kernel_end(struct simulator *sim, int32_t rank, uint32_t version)
 {
     if ((sim->ranks[rank].kernel_version & UINT32_C(0xfffffff)) == version) {
-        sim->ranks[rank].kernel_left_ps = 0;
+        sim->ranks[rank].has_kernel = false;
         rank_end(sim, rank, STREAM_KERNELS);
     }
 }

@@ -67,6 +67,7 @@ struct rank_state {
     int n_used;
     bool is_queued;
     /* the kernel at work */
+    bool has_kernel;
     double kernel_left_ps; /* at full speed */
     double kernel_rate;
     int64_t kernel_at_ps; /* when `left` held */

@@ -205,9 +205,12 @@ void step_estimate(const struct question *question, struct estimate *estimate)
     struct step_shape shape;
     struct step_lists lists;
     struct stage_class classes[MAX_STAGE_CLASSES];
+    struct stage_run runs[MAX_STAGE_RUNS];
     step_shape_init(&shape, question);
     shape.n_classes = stage_classes(question, classes);
     shape.classes = classes;
+    shape.n_runs = stage_runs(question, classes, shape.n_classes, runs);
+    shape.runs = runs;
     assert(shape.micro_batches >= 1);
     for (int k = 0; k < shape.n_kinds; k++) {
         price_layer_base(&shape, k, &lists.layers[k]);

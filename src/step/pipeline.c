@@ -87,43 +87,42 @@ static double early_scatter_time(const struct step_shape *shape, const struct st
     return fmax(link_s - (slowest->forward_s + slowest->backward_s), share * link_s);
 }
 
-/* Hops that nothing hides: the first micro-batch's way down and back, and one each way for every further one, since a
- * schedule sends and receives between its forward and its backward. */
-static double hop_count(const struct step_shape *shape)
-{
-    const struct layout_spec *layout = &shape->question->layout;
-    return ((double)layout->pp - 1 + (double)shape->micro_batches - 1) * schedule_hops(layout);
-}
-
 double pipeline_hop_time(const struct step_shape *shape)
 {
     return hop_time(&shape->question->hardware, &shape->pp_group, shape->hidden_bytes / shape->token_split);
 }
 
-void compose_time(const struct step_shape *shape, const struct step_sums *sums, struct step_time *step)
+/* Times of all classes of stages, the slowest among them. */
+static void time_stages(const struct step_shape *shape, const struct step_sums *sums, struct stage_time *times,
+                        struct step_time *step)
 {
-    const struct layout_spec *layout = &shape->question->layout;
-    struct stage_time all = {0};
     *step = (struct step_time){.slowest = {.forward_s = -1}};
     for (int i = 0; i < shape->n_classes; i++) {
-        const struct stage_class *stage = &shape->classes[i];
-        struct stage_time time = time_of_stage(shape, sums, stage);
-        add_end(&all, &time, (double)stage->count);
-        if (time.forward_s + time.backward_s > step->slowest.forward_s + step->slowest.backward_s) {
-            step->slowest = time;
+        times[i] = time_of_stage(shape, sums, &shape->classes[i]);
+        if (times[i].forward_s + times[i].backward_s > step->slowest.forward_s + step->slowest.backward_s) {
+            step->slowest = times[i];
             step->slowest_class = i;
         }
     }
-    const struct stage_time *slowest = &step->slowest;
-    struct stage_time others = {all.forward_s - slowest->forward_s, all.backward_s - slowest->backward_s,
-                                all.weight_s - slowest->weight_s};
+}
+
+void compose_time(const struct step_shape *shape, const struct step_sums *sums, struct step_time *step)
+{
+    struct stage_time times[MAX_STAGE_CLASSES];
+    time_stages(shape, sums, times, step);
     double m = (double)shape->micro_batches;
-    step->bubble_s = layout->pp > 1 ? fmax(schedule_bubble(layout, &others), 0) : 0;
-    step->step_s = m * (slowest->forward_s + slowest->backward_s) + sums->optimizer_s;
-    step->step_s += layout->pp > 1 ? 2 * hop_count(shape) * sums->hop_s + step->bubble_s : 0;
+    struct pipeline_load load = {.micro_batches = m,
+                                 .n_runs = shape->n_runs,
+                                 .runs = shape->runs,
+                                 .times = times,
+                                 .slowest = step->slowest_class,
+                                 .hop_s = sums->hop_s};
+    step->idle = schedule_idle(&shape->question->layout, &load);
+    step->step_s = m * (step->slowest.forward_s + step->slowest.backward_s) + sums->optimizer_s;
+    step->step_s += step->idle.hops_s + step->idle.bubble_s;
     if (has_early_scatters(shape)) {
         double link_s = early_scatter_link(shape, &shape->classes[step->slowest_class]);
-        step->step_s += (m - 1) * early_scatter_time(shape, slowest, link_s);
+        step->step_s += (m - 1) * early_scatter_time(shape, &step->slowest, link_s);
     }
 }
 
@@ -169,39 +168,37 @@ static void add_time_row(struct estimate *estimate, const struct operator_row *r
     }
 }
 
-/* A GPU sends one hop per micro-batch. */
+/* A GPU sends as many hops as its schedule says; what of them lengthens the step is spread over them. */
 static void add_pipeline_rows(const struct step_shape *shape, const struct step_sums *sums,
                               const struct step_time *step, struct estimate *estimate)
 {
     const struct layout_spec *layout = &shape->question->layout;
     const struct hardware_spec *hardware = &shape->question->hardware;
-    double m = (double)shape->micro_batches;
     if (layout->pp <= 1) {
         return;
     }
-    double hops = hop_count(shape);
-    double sent = shape->hidden_bytes / shape->token_split * m * schedule_hops(layout);
-    double time_s = sums->hop_s;
+    double sends = (double)shape->micro_batches * schedule_hops(layout);
+    double sent = shape->hidden_bytes / shape->token_split;
     struct operator_row hop = {.name = "pipeline hops",
-                               .formula = "(p - 1 + m - 1) hops each way of B s h / split elements (eq. 62)",
+                               .formula = "what the schedule does not hide of B s h / split elements (eq. 62)",
                                .source = shape->pp_group.nodes > 1 ? hardware->network.title : hardware->intra.title,
                                .item = TIME_PP_EXPOSED,
-                               .count = hops,
-                               .hbm_bytes = 2 * sent / hops,
-                               .time_s = time_s,
+                               .count = sends,
+                               .hbm_bytes = 2 * sent,
+                               .time_s = step->idle.hops_s / 2 / sends,
                                .operation = "send-receive",
                                .axis = AXIS_PP,
                                .tier = shape->pp_group.tier,
-                               .sent_bytes = sent / hops,
-                               .messages = m * schedule_hops(layout) / hops,
-                               .link_s = time_s};
+                               .sent_bytes = sent,
+                               .messages = 1,
+                               .link_s = sums->hop_s};
     struct operator_row bubble = {.name = "pipeline bubble",
                                   .formula = "what the schedule leaves idle (eq. 61-66)",
                                   .source = "docs/model.md",
                                   .pass = STEP_FORWARD,
                                   .item = TIME_BUBBLE,
                                   .count = 1,
-                                  .time_s = step->bubble_s};
+                                  .time_s = step->idle.bubble_s};
     hop.pass = STEP_FORWARD;
     add_time_row(estimate, &hop);
     hop.pass = STEP_BACKWARD;

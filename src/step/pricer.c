@@ -40,6 +40,8 @@ struct stages {
     int64_t pp; /* 0: not filled */
     int n;
     struct stage_class *classes;
+    int n_runs;
+    struct stage_run *runs;
 };
 enum { MAX_STAGES = 64 }; /* pps that are kept, per fold */
 
@@ -70,6 +72,7 @@ struct step_pricer {
     int capacity[N_FOLDS];   /* of stage_sums */
     bool is_folded[N_FOLDS]; /* stage_sums are those of the sharding at work */
     struct stage_class scratch[MAX_STAGE_CLASSES];
+    struct stage_run run_scratch[MAX_STAGE_RUNS];
     struct gemm_memo gemms;
     uint64_t era; /* of the degrees at work */
     struct rank_sums ranks[N_RANKS];
@@ -121,6 +124,12 @@ static void fill_stages(struct step_pricer *pricer, struct stages *stages)
         stages->classes = sp_arena_array(pricer->arena, (size_t)n, sizeof(*stages->classes));
     }
     memcpy(stages->classes, pricer->scratch, (size_t)n * sizeof(*stages->classes));
+    int n_runs = stage_runs(&pricer->question, stages->classes, n, pricer->run_scratch);
+    if (n_runs > stages->n_runs || stages->runs == NULL) {
+        stages->runs = sp_arena_array(pricer->arena, (size_t)n_runs, sizeof(*stages->runs));
+    }
+    memcpy(stages->runs, pricer->run_scratch, (size_t)n_runs * sizeof(*stages->runs));
+    stages->n_runs = n_runs;
     stages->n = n;
     stages->pp = pricer->question.layout.pp;
 }
@@ -150,6 +159,8 @@ static void lend_stages(const struct step_pricer *pricer, enum fold fold, struct
 {
     shape->classes = pricer->folds[fold]->classes;
     shape->n_classes = pricer->folds[fold]->n;
+    shape->runs = pricer->folds[fold]->runs;
+    shape->n_runs = pricer->folds[fold]->n_runs;
 }
 
 /* ---- sums that are kept ------------------------------------------------------------------------------------------- */
@@ -523,7 +534,7 @@ struct step_bound step_pricer_rank_bound(const struct step_pricer *pricer)
     return pricer->bound;
 }
 
-/* The same with the communication of the placement and the host's launches, and the hops that every schedule has. */
+/* The same with the communication of the placement and the host's launches, and a hop of each micro-batch. */
 static void find_place_bound(struct step_pricer *pricer, struct placed *placed)
 {
     double layer_s[MAX_LAYER_KINDS] = {0};
@@ -539,7 +550,7 @@ static void find_place_bound(struct step_pricer *pricer, struct placed *placed)
     }
     double ends_s =
         ends->embedding.forward_s + ends->embedding.backward_s + ends->head.forward_s + ends->head.backward_s;
-    double hops_s = pp > 1 ? 2 * (pp + m - 2) * placed->hop_s : 0;
+    double hops_s = pp > 1 ? m * placed->hop_s : 0;
     placed->bound_s = ROUNDING * (m * stage_bound(pricer, layer_s, ends_s) + hops_s);
 }
 

@@ -109,7 +109,8 @@ static struct segment_key layer_key(const struct stage_builder *stage, enum part
 static void add_layers(struct stage_builder *stage, const struct schedule_action *action, enum part part)
 {
     const struct step_shape *shape = stage->program->shape;
-    bool is_sharded_layer = shape->question->layout.zero >= 3 && shape->shards > 1;
+    bool is_spread = shape->shard_group.size > 1 || shape->expert_shard_group.size > 1;
+    bool is_sharded_layer = shape->question->layout.zero >= 3 && is_spread;
     bool is_offloaded = shape->question->layout.offloads_activations;
     int64_t first;
     int64_t last;
@@ -447,6 +448,9 @@ void step_program(const struct question *question, struct sp_arena *arena, struc
     step_shape_init(shape, question);
     shape->n_classes = stage_classes(question, classes);
     shape->classes = classes;
+    struct stage_run *runs = sp_arena_array(arena, MAX_STAGE_RUNS, sizeof runs[0]);
+    shape->n_runs = stage_runs(question, classes, shape->n_classes, runs);
+    shape->runs = runs;
     price_lists(shape, lists);
     struct program_builder builder = {
         .arena = arena, .shape = shape, .lists = lists, .positions = attention_positions(shape)};

@@ -195,6 +195,19 @@ static void add_reduction(struct program_builder *builder, struct op_lists *list
     }
 }
 
+/* One communicator carries the reductions of all micro-batches, in order. */
+static void add_scattered_wait(struct op_lists *lists)
+{
+    struct program_op op = {.kind = OP_KERNEL,
+                            .name = "earlier micro-batches are scattered",
+                            .item = TIME_DP_EXPOSED,
+                            .pass = STEP_OPTIMIZER,
+                            .transfer = -1,
+                            .moment = MOMENT_OPTIMIZER};
+    op_list_wait(&op, 0, STREAM_SHARDS, -1);
+    op_lists_add(lists, &op);
+}
+
 static void add_norm_barrier(struct program_builder *builder, struct op_lists *lists)
 {
     struct program_transfer transfer = {.name = "gradient norm", .axis = AXIS_DP, .group = RANKS_ALL,
@@ -205,7 +218,6 @@ static void add_norm_barrier(struct program_builder *builder, struct op_lists *l
                             .pass = STEP_OPTIMIZER,
                             .moment = MOMENT_OPTIMIZER};
     op.transfer = transfer_index(&builder->transfers, &transfer);
-    op_list_wait(&op, 0, STREAM_SHARDS, -1);
     op_lists_add(lists, &op);
 }
 
@@ -219,6 +231,7 @@ static void add_optimizer(struct program_builder *builder, const struct segment_
 {
     struct operator_list rows;
     price_stage_optimizer(builder->shape, rank_stage_trained(builder->shape, &builder->shape->classes[key->class]), &rows);
+    add_scattered_wait(lists);
     for (int phase = 0; phase < 3; phase++) {
         for (int i = 0; i < rows.n; i++) {
             const struct operator_row *row = &rows.rows[i];
@@ -244,11 +257,13 @@ static void add_optimizer(struct program_builder *builder, const struct segment_
     }
 }
 
-/* ZeRO 2 in pipelines: gradients of a micro-batch are scattered beside the next one. */
+/* ZeRO 2: gradients of a micro-batch are scattered beside what follows, those of a chunk with chunks. */
 static void add_early_scatter(struct program_builder *builder, const struct segment_key *key, struct op_lists *lists)
 {
     const struct step_shape *shape = builder->shape;
     struct parameters trained = rank_stage_trained(shape, &shape->classes[key->class]);
+    const struct layout_spec *layout = &shape->question->layout;
+    double chunks = layout->pp > 1 ? (double)layout->vpp : 1;
     const struct collective_call calls[] = {
         {"dp reduce-scatter of a micro-batch", AXIS_DP, &shape->shard_group, COLLECTIVE_REDUCE_SCATTER,
          shape->gradient_size * trained.dense, 1},
@@ -259,6 +274,9 @@ static void add_early_scatter(struct program_builder *builder, const struct segm
         struct operator_row row = collective_row(shape, &calls[i]);
         if (row.count > 0 && row.link_s > 0) {
             row.pass = STEP_BACKWARD;
+            row.link_s /= chunks;
+            row.collective_bytes /= chunks;
+            row.sent_bytes /= chunks;
             add_shard_transfer(lists, shape, &row);
         }
     }

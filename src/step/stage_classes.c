@@ -50,6 +50,26 @@ int stage_classes(const struct question *question, struct stage_class classes[MA
     return n;
 }
 
+int stage_runs(const struct question *question, const struct stage_class *classes, int n_classes,
+               struct stage_run runs[MAX_STAGE_RUNS])
+{
+    int n = 0;
+    for (int64_t stage = 0; stage < question->layout.pp; stage++) {
+        struct stage_class class = class_of(question, stage);
+        int i = 0;
+        while (i + 1 < n_classes && !is_alike(&question->model, &classes[i], &class)) {
+            i++;
+        }
+        if (n > 0 && runs[n - 1].class == i) {
+            runs[n - 1].count++;
+            continue;
+        }
+        assert(n < MAX_STAGE_RUNS);
+        runs[n++] = (struct stage_run){.class = i, .count = 1};
+    }
+    return n;
+}
+
 void class_kinds(const struct step_shape *shape, const struct stage_class *class, int64_t layers,
                  double counts[MAX_LAYER_KINDS])
 {

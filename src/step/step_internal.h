@@ -22,6 +22,14 @@ struct stage_class {
 enum { MAX_STAGE_CLASSES = 2048 };
 /* By first stage. Depends on the model, pp, the split of layers and where the schedule holds the ends. */
 int stage_classes(const struct question *question, struct stage_class classes[MAX_STAGE_CLASSES]);
+/* Stages in their order: neighbours that are alike. */
+struct stage_run {
+    int class;
+    int64_t count;
+};
+enum { MAX_STAGE_RUNS = 10000 }; /* a stage has a layer at least, and a model at most so many */
+int stage_runs(const struct question *question, const struct stage_class *classes, int n_classes,
+               struct stage_run runs[MAX_STAGE_RUNS]);
 /* Of each kind among the first `layers` of a stage. */
 void class_kinds(const struct step_shape *shape, const struct stage_class *class, int64_t layers,
                  double counts[MAX_LAYER_KINDS]);
@@ -62,6 +70,8 @@ struct step_shape {
     const struct gpu_spec *gpu;
     int n_classes; /* of stages; borrowed */
     const struct stage_class *classes;
+    int n_runs;
+    const struct stage_run *runs;
     struct gemm_memo *gemms; /* or NULL: nothing is kept */
     int n_kinds;
     struct kind_shape kinds[MAX_LAYER_KINDS];
@@ -222,11 +232,23 @@ struct stage_time {
     double backward_s; /* recomputation and weight gradients included */
     double weight_s;   /* weight gradients alone */
 };
-/* Idle time of the slowest stage, given the sums over the other stages (docs/model.md, eq. 61-66). */
-double schedule_bubble(const struct layout_spec *layout, const struct stage_time *others);
+/* What m micro-batches take on stages of these times under a schedule, in parts: m (f + b) of the slowest stage, the hops that
+ * nothing hides, and what is left, idle (docs/model.md, eq. 61-63). */
+struct pipeline_load {
+    double micro_batches;
+    int n_runs; /* of stages alike, in order */
+    const struct stage_run *runs;
+    const struct stage_time *times; /* by class */
+    int slowest;                    /* class */
+    double hop_s;
+};
+struct pipeline_idle {
+    double bubble_s, hops_s;
+};
+struct pipeline_idle schedule_idle(const struct layout_spec *layout, const struct pipeline_load *load);
 /* Micro-batches whose activations a stage holds at once, in units of the whole stage. */
 double schedule_in_flight(const struct layout_spec *layout, int64_t micro_batches, int64_t stage);
-/* Hops of a micro-batch's way through the pipeline, each way, relative to 1F1B. */
+/* Messages that a rank inside the pipeline sends for a micro-batch, each way. */
 double schedule_hops(const struct layout_spec *layout);
 /* Copies of the parameters that a rank holds. */
 double schedule_parameter_copies(const struct layout_spec *layout);
@@ -263,7 +285,7 @@ double pipeline_hop_time(const struct step_shape *shape);
 /* The step under the layout's schedule and recomputation (eq. 60-66). */
 struct step_time {
     double step_s;
-    double bubble_s;
+    struct pipeline_idle idle;
     struct stage_time slowest;
     int slowest_class;
 };
