@@ -104,7 +104,7 @@ static const struct sp_option limits_extras[] = {
 };
 
 static const char *const simulate_examples[] = {
-    "seqplan simulate --model llama-3.1-8b --hardware dgx-h100 --gpus 16 --seq 256K --tp 2 --sp 4 --pp 2",
+    "seqplan simulate --model llama-3.1-8b --hardware dgx-h100 --gpus 16 --seq 256K --tp 2 --sp 8",
     "seqplan simulate ... --slow-link nic:1.5=0.5",
     "seqplan simulate ... --slow-gpu 3=0.8 --jitter 2% --seed 7 --format json",
     "seqplan simulate ... --trace step.json.gz --gantt step.svg",
@@ -186,11 +186,10 @@ const struct command commands[] = {
      .extras = simulate_options,
      .groups = OPTIONS_QUESTION | OPTIONS_VARY | OPTIONS_OUTPUT,
      .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
-     .details =
-         "Runs every kernel, collective and hop of one optimizer step on the GPUs and links of the cluster: ranks\n"
-         "wait for each other, transfers share links. The step is set against the one of estimate, and every\n"
-         "wait has its cause. With a disturbance the step is run without it too, and the answer is what it\n"
-         "costs. Exit code 1: the layout does not fit.",
+     .details = "Runs every kernel, collective and hop of one optimizer step on the GPUs and links of the cluster:\n"
+                "ranks wait for each other, transfers share links. The step is set against the one of estimate,\n"
+                "and every wait has its cause. A disturbed step is run undisturbed too, and the answer is what\n"
+                "the disturbance costs. Exit code 1: the layout does not fit.",
      .examples = simulate_examples},
     {.name = "diff",
      .summary = "why layout A is slower or larger than B, item by item",

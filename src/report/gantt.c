@@ -56,6 +56,7 @@ struct gantt {
     struct gantt_request request;
     /* a step */
     bool has_layers;    /* blocks are of layers */
+    bool has_joined;    /* some are of several */
     int64_t every;      /* rank is gathered: all ranks of a large cluster are more than anyone reads */
     int32_t *blocks_of; /* by rank: index and 1; 0: none */
     int n_blocks;
@@ -111,11 +112,11 @@ static struct blocks *blocks_of(struct gantt *gantt, int64_t rank)
 
 static struct block *push_block(struct sp_arena *arena, struct blocks *blocks)
 {
-    if (blocks->n_blocks == blocks->capacity) {
+    if (blocks->blocks == NULL || blocks->n_blocks == blocks->capacity) {
         enum { FIRST_CAPACITY = 64 };
         int capacity = blocks->capacity == 0 ? FIRST_CAPACITY : 2 * blocks->capacity;
         struct block *all = sp_arena_array(arena, (size_t)capacity, sizeof(*all));
-        if (blocks->n_blocks > 0) {
+        if (blocks->blocks != NULL) {
             memcpy(all, blocks->blocks, (size_t)blocks->n_blocks * sizeof(*all));
         }
         blocks->blocks = all;
@@ -158,6 +159,7 @@ static void add_to_block(struct gantt *gantt, const struct sim_span *span, int64
     }
     last->end_ps = end_ps;
     last->seconds[kind_of(span->item)] += (double)(end_ps - begin_ps) * PS;
+    gantt->has_joined = gantt->has_joined || (is_tiny && !goes_on(gantt, blocks, span));
     blocks->micro_batch = span->micro_batch;
     blocks->layer = span->layer;
     blocks->is_forward = span->pass == STEP_FORWARD;
@@ -165,18 +167,17 @@ static void add_to_block(struct gantt *gantt, const struct sim_span *span, int64
 
 /* ---- a layer ----------------------------------------------------------------------------------------------------- */
 
-/* The first layer that is seen, of its first micro-batch, going forward. */
+/* The first layer that is seen of the group, of its first micro-batch, going forward. */
 static bool is_of_layer(struct gantt *gantt, const struct sim_span *span)
 {
+    bool is_of_group = span->rank % gantt->group_stride == 0 && span->rank / gantt->group_stride < gantt->group_ranks;
     bool is_there = span->layer >= 0 && span->micro_batch >= 0 && span->pass == STEP_FORWARD &&
                     span->stream <= STREAM_SECOND_ARRIVALS;
-    if (is_there && gantt->layer < 0 && span->rank == 0) {
+    if (is_of_group && is_there && gantt->layer < 0) {
         gantt->layer = span->layer;
         gantt->micro_batch = span->micro_batch;
     }
-    bool is_of_group = span->rank % gantt->group_stride == 0 && span->rank / gantt->group_stride < gantt->group_ranks;
-    return is_there && is_of_group && (gantt->layer < 0 || span->layer == gantt->layer) &&
-           (gantt->micro_batch < 0 || span->micro_batch == gantt->micro_batch);
+    return is_of_group && is_there && span->layer == gantt->layer && span->micro_batch == gantt->micro_batch;
 }
 
 static void keep_span(struct gantt *gantt, const struct kept_span *span)
@@ -184,11 +185,11 @@ static void keep_span(struct gantt *gantt, const struct kept_span *span)
     if (gantt->n_spans == MOST_SPANS) {
         return;
     }
-    if (gantt->n_spans == gantt->capacity) {
+    if (gantt->spans == NULL || gantt->n_spans == gantt->capacity) {
         enum { FIRST_CAPACITY = 256 };
         int capacity = gantt->capacity == 0 ? FIRST_CAPACITY : 2 * gantt->capacity;
         struct kept_span *spans = sp_arena_array(gantt->arena, (size_t)capacity, sizeof(*spans));
-        if (gantt->n_spans > 0) {
+        if (gantt->spans != NULL) {
             memcpy(spans, gantt->spans, (size_t)gantt->n_spans * sizeof(*spans));
         }
         gantt->spans = spans;
@@ -258,15 +259,16 @@ struct drawing {
     struct gantt_picture *picture;
     struct gantt_box *boxes;
     int capacity;
+    bool has_joined;
 };
 
 static void add_box(struct drawing *drawing, const struct gantt_box *box)
 {
-    if (drawing->picture->n_boxes == drawing->capacity) {
+    if (drawing->boxes == NULL || drawing->picture->n_boxes == drawing->capacity) {
         enum { FIRST_CAPACITY = 1024 };
         int capacity = drawing->capacity == 0 ? FIRST_CAPACITY : 2 * drawing->capacity;
         struct gantt_box *boxes = sp_arena_array(drawing->arena, (size_t)capacity, sizeof(*boxes));
-        if (drawing->capacity > 0) {
+        if (drawing->boxes != NULL) {
             memcpy(boxes, drawing->boxes, (size_t)drawing->capacity * sizeof(*boxes));
         }
         drawing->boxes = boxes;
@@ -297,10 +299,12 @@ static void add_block(struct drawing *drawing, const struct block *block, int ro
 {
     static const double least = 0.005;        /* of the height: thinner is not seen */
     static const double parting = 1.0 / 1600; /* of the step */
+    static const double least_parted = 6.0;   /* such lines: what is shorter would be half white */
     double begin_s = (double)block->begin_ps * PS;
     double end_s = (double)block->end_ps * PS;
     double length_s = end_s - begin_s;
-    double line_s = fmin(parting * drawing->picture->end_s, length_s / 6.0);
+    double line_s = parting * drawing->picture->end_s;
+    line_s = length_s > least_parted * line_s ? line_s : 0.0;
     double low = 0.0;
     for (int kind = 0; kind < (int)N_GANTT_KINDS; kind++) {
         double share = block->seconds[kind] / length_s;
@@ -329,6 +333,7 @@ static void draw_row(struct drawing *drawing, const struct blocks *blocks, int r
             block = *next;
             continue;
         }
+        drawing->has_joined = true;
         block.end_ps = next->end_ps;
         for (int kind = 0; kind < (int)N_GANTT_KINDS; kind++) {
             block.seconds[kind] += next->seconds[kind];
@@ -363,12 +368,13 @@ static void draw_step(struct drawing *drawing)
         picture->labels[row] = rank_label(drawing, blocks->rank);
         draw_row(drawing, blocks, row);
     }
+    const char *joined = gantt->has_joined || drawing->has_joined ? ", or several short ones" : "";
     const char *ranks =
         picture->n_rows < gpus ? sp_format(drawing->arena, "; %d of %lld ranks", picture->n_rows, (long long)gpus) : "";
     picture->note = sp_format(drawing->arena,
-                              "a block: one %s going forward or back; height of a colour: its share of the time; "
+                              "a block: one %s going forward or back%s; height of a colour: its share of the time; "
                               "white: waiting%s",
-                              gantt->has_layers ? "layer" : "micro-batch", ranks);
+                              gantt->has_layers ? "layer" : "micro-batch", joined, ranks);
 }
 
 /* ---- the picture of a layer -------------------------------------------------------------------------------------- */
@@ -477,7 +483,9 @@ bool gantt_draw(const struct gantt *gantt, const struct report_style *style, con
                 struct sp_error *err)
 {
     struct gantt_picture picture = {
-        .title = report_title_text(gantt->arena, gantt->request.question),
+        .title = sp_format(gantt->arena, "%s: step of %s, simulated",
+                           report_title_text(gantt->arena, gantt->request.question),
+                           report_step_time(gantt->arena, result->step_time_s)),
         .subtitle = report_degrees_text(gantt->arena, gantt->request.question),
     };
     struct drawing drawing = {.gantt = gantt, .result = result, .arena = gantt->arena, .picture = &picture};

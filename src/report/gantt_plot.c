@@ -139,10 +139,10 @@ static void put_terminal(FILE *script, const struct gantt_picture *picture, cons
     }
 }
 
-/* Milliseconds, or seconds from a minute on. */
+/* Milliseconds of what is short, else seconds. */
 static double unit_of(const struct gantt_picture *picture)
 {
-    static const double long_s = 60.0;
+    static const double long_s = 2.0;
     return picture->end_s - picture->begin_s < long_s ? 1e-3 : 1.0;
 }
 
@@ -159,7 +159,7 @@ static void put_axes(FILE *script, const struct gantt_picture *picture)
     put_quoted(script, unit < 1.0 ? "time in ms" : "time in s");
     (void)fputs(".\"\\n\".", script);
     put_quoted(script, picture->note);
-    (void)fprintf(script, " noenhanced\nset xrange [0:%.9g]\nset yrange [%.2f:%.2f]\n",
+    (void)fprintf(script, ".\"\\n \" noenhanced\nset xrange [0:%.9g]\nset yrange [%.2f:%.2f]\n",
                   (picture->end_s - picture->begin_s) / unit, picture->n_rows - 0.45, -0.55);
     (void)fputs("set ytics scale 0 (", script);
     for (int row = 0; row < picture->n_rows; row++) {
@@ -183,7 +183,9 @@ static bool put_data(FILE *script, const struct gantt_picture *picture, enum gan
         if (box->kind != kind) {
             continue;
         }
-        (void)fprintf(script, is_there ? "" : "$kind%d << END\n", (int)kind);
+        if (!is_there) {
+            (void)fprintf(script, "$kind%d << END\n", (int)kind);
+        }
         is_there = true;
         double floor = box->row + bar / 2;
         (void)fprintf(script, "%.9g %.9g %.4f %.4f\n", (box->begin_s - picture->begin_s) / unit,

@@ -7,7 +7,7 @@
 enum { GAP = 1, LEAST_COLUMNS = 20 };
 
 /* The letter of a column; a blank when waiting is the largest part of it. */
-static char letter_at(const struct gantt_picture *picture, int row, double begin_s, double end_s)
+static int letter_at(const struct gantt_picture *picture, int row, double begin_s, double end_s)
 {
     double shares[N_GANTT_KINDS] = {0.0};
     double waiting = 1.0;

@@ -361,7 +361,7 @@ void report_disturbances(const struct sim_options *options, struct sp_texts *tex
 /* "stage 1, rank 0, at 12.3 s of the step: layer rebuilt, layer 3, micro-batch 7 (5 micro-batches held)" */
 const char *report_peak_text(struct sp_arena *arena, const struct sim_peak *peak, bool has_stages);
 const char *report_axes_text(struct sp_arena *arena, unsigned axes); /* "tp + sp"; "" of none */
-/* "3", "2.5", "3 to 5"... and the grids of the table (simulate_grids.c). */
+/* The tables (simulate_grids.c). Of many ranks and links some are shown; n_shown: how many. */
 struct report_grid report_time_parts_grid(struct sp_arena *arena, const struct report_simulation *simulation);
 struct report_grid report_critical_grid(struct sp_arena *arena, const struct sim_result *result);
 struct report_grid report_peak_grid(struct sp_arena *arena, const struct sim_peak *peak);

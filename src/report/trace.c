@@ -77,10 +77,11 @@ struct trace *trace_open(struct sp_arena *arena, const char *path, const struct 
 
 static void name_stream(struct trace *trace, int64_t rank, int stream)
 {
-    if ((trace->streams[rank] >> stream & 1U) != 0) {
+    const unsigned bit = 1U << (unsigned)stream;
+    if ((trace->streams[rank] & bit) != 0) {
         return;
     }
-    trace->streams[rank] = (uint16_t)(trace->streams[rank] | 1U << stream);
+    trace->streams[rank] = (uint16_t)(trace->streams[rank] | bit);
     const char *name = escaped(trace->arena, report_words(trace->arena, program_stream_names[stream]));
     whole_file_print(trace->file,
                      "%s{\"ph\": \"M\", \"name\": \"thread_name\", \"pid\": %" PRId64
