@@ -37,7 +37,7 @@ SCRIPT_TESTS := $(sort $(wildcard tests/*/*.t))
 ALL_C := $(wildcard $(LAYERS:%=src/%/*.c)) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h))
 
 # Libraries, by their pkg-config names. Extend here; GSL and SQLite come with the layer that uses them.
-PKGS := libcjson $(if $(wildcard src/store/*.c),sqlite3) $(if $(wildcard src/fit/*.c),gsl) $(MPI)
+PKGS := libcjson zlib $(if $(wildcard src/store/*.c),sqlite3) $(if $(wildcard src/fit/*.c),gsl) $(MPI)
 LDLIBS = $(PKG_LIBS) $(OPENMP) -lm
 
 # SimGrid, which the flows are compared with, where it is found (tools/setup oracle).

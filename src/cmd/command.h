@@ -41,6 +41,7 @@ bool cmd_estimate(struct command_context *context, int argc, char **argv, struct
 bool cmd_compare(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_plan(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_limits(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_simulate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
@@ -64,6 +65,17 @@ struct plan_typed {
     int objective; /* enum plan_objective */
 };
 
+/* What simulate takes beside a question, as typed. */
+struct simulate_typed {
+    bool is_exact;
+    struct sp_option_count chunks, seed;
+    struct sp_texts slow_gpus;  /* "3=0.8", or several separated by commas */
+    struct sp_texts slow_links; /* "nic:2.5=0.5", "nic:2.5=0.1,10ms,2ms" */
+    const char *jitter, *background;
+    const char *trace, *gantt; /* files, or NULL */
+    int gantt_of;              /* enum gantt_of, or -1 */
+};
+
 /* Everything that a command line can say, whichever command it is of. */
 struct command_options {
     struct request request;
@@ -71,6 +83,7 @@ struct command_options {
     const char *tokens;   /* --tokens as typed; question_options_finish() reads it */
     const char *methods;  /* compare, limits --sp-method A,B,... */
     struct plan_typed plan;
+    struct simulate_typed simulate;
     int format; /* enum report_format */
     bool explains;
     bool wants_sensitivity; /* estimate --sensitivity */
@@ -133,6 +146,16 @@ bool plan_options_read(const struct command_options *options, struct sp_arena *a
 /* Fails on a degree that divides no cluster of the question; after the cluster is known. */
 bool plan_options_check(const struct plan_question *question, struct sp_arena *arena,
                         struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- simulate (simulate_options.c) ------------------------------------------------------------------------------- */
+
+extern const struct sp_option simulate_options[]; /* ends with a row whose name is NULL */
+/* What can be said without the question: numbers, names of files, what goes with what. */
+bool simulate_options_check(const struct command_options *options, struct sp_error *err) SP_MUST_CHECK;
+/* How the step of a question is run; sink and progress are left out. Copies into arena. */
+bool simulate_options_read(const struct command_options *options, const struct question *question,
+                           struct sp_arena *arena, struct sim_options *sim, struct sp_error *err) SP_MUST_CHECK;
+bool simulate_is_disturbed(const struct sim_options *sim);
 
 /* ---- --sp-method A,B,... (methods.c) ----------------------------------------------------------------------------- */
 

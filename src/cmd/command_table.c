@@ -103,6 +103,16 @@ static const struct sp_option limits_extras[] = {
     {.name = NULL},
 };
 
+static const char *const simulate_examples[] = {
+    "seqplan simulate --model llama-3.1-8b --hardware dgx-h100 --gpus 16 --seq 256K --tp 2 --sp 8",
+    "seqplan simulate ... --slow-link nic:1.5=0.5",
+    "seqplan simulate ... --slow-gpu 3=0.8 --jitter 2% --seed 7 --format json",
+    "seqplan simulate ... --trace step.json.gz --gantt step.svg",
+    "seqplan simulate ... --exact --gantt ring.png --gantt-of layer",
+    "seqplan simulate ... --vary background=0,0.1,0.3 --vary network=ib-ndr,eth-100g",
+    NULL,
+};
+
 static const char *const show_examples[] = {
     "seqplan show models",
     "seqplan show model llama-3.1-70b",
@@ -170,7 +180,17 @@ const struct command commands[] = {
                 "are multiples of 2 x sp x tp tokens, of 1024 or more. Without --global-batch the batch is two\n"
                 "sequences for every GPU: no larger one takes more memory. Exit code 1: nothing fits.",
      .examples = limits_examples},
-    NOT_BUILT("simulate", "one layout in discrete events: contention, timeline, where every microsecond went"),
+    {.name = "simulate",
+     .summary = "one layout in discrete events: contention, timeline, where every microsecond went",
+     .run = cmd_simulate,
+     .extras = simulate_options,
+     .groups = OPTIONS_QUESTION | OPTIONS_VARY | OPTIONS_OUTPUT,
+     .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
+     .details = "Runs every kernel, collective and hop of one optimizer step on the GPUs and links of the cluster:\n"
+                "ranks wait for each other, transfers share links. The step is set against the one of estimate,\n"
+                "and every wait has its cause. A disturbed step is run undisturbed too, and the answer is what\n"
+                "the disturbance costs. Exit code 1: the layout does not fit.",
+     .examples = simulate_examples},
     {.name = "diff",
      .summary = "why layout A is slower or larger than B, item by item",
      .run = cmd_diff,

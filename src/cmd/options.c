@@ -150,7 +150,10 @@ bool command_options_parse(struct command_context *context, int argc, char **arg
                            struct sp_texts *positional, struct sp_error *err)
 {
     const struct command *command = command_find(argv[0]);
-    *options = (struct command_options){.vary = {.arena = context->arena}, .format = REPORT_TABLE};
+    *options = (struct command_options){
+        .vary = {.arena = context->arena},
+        .simulate = {.slow_gpus = {.arena = context->arena}, .slow_links = {.arena = context->arena}, .gantt_of = -1},
+        .format = REPORT_TABLE};
     request_init(&options->request, context->arena);
     const struct sp_option *table = command_option_table(context->arena, command);
     if (!sp_options_parse(table, argc, argv, options, positional, err) || !question_options_finish(options, err)) {

@@ -24,6 +24,19 @@ void progress_open(struct progress *progress, bool is_terminal, int64_t n_total,
         .is_shown = is_terminal, .n_total = n_total, .n_before = n_before, .begun_s = now_s, .drawn_s = now_s};
 }
 
+enum { STEP_PARTS = 1000, PARTS_A_PERCENT = 10 };
+
+void progress_open_step(struct progress *progress, bool is_terminal)
+{
+    progress_open(progress, is_terminal, STEP_PARTS, 0);
+    progress->is_of_step = true;
+}
+
+void progress_show_share(struct progress *progress, double done_frac)
+{
+    progress_show(progress, (int64_t)(done_frac * STEP_PARTS));
+}
+
 /* "12 s", "3 min 20 s", "2 h 5 min": two units at most. */
 static void time_text(double seconds, char *text, size_t size)
 {
@@ -51,8 +64,14 @@ static void draw(const struct progress *progress, int64_t n_done, double elapsed
         time_text((double)(progress->n_total - n_done) / rows_per_s, left, sizeof(left));
     }
     char line[LINE_ROOM];
-    (void)snprintf(line, sizeof(line), "[%s] %lld of %lld rows, %.3g/s%s%s", bar, (long long)n_done,
-                   (long long)progress->n_total, rows_per_s, left[0] == '\0' ? "" : ", left: ", left);
+    const char *before_left = left[0] == '\0' ? "" : ", left: ";
+    if (progress->is_of_step) {
+        (void)snprintf(line, sizeof(line), "[%s] %lld %% of the step simulated%s%s", bar,
+                       (long long)n_done / PARTS_A_PERCENT, before_left, left);
+    } else {
+        (void)snprintf(line, sizeof(line), "[%s] %lld of %lld rows, %.3g/s%s%s", bar, (long long)n_done,
+                       (long long)progress->n_total, rows_per_s, before_left, left);
+    }
     (void)fprintf(stderr, "\r%-*.*s", (int)LINE_WIDTH, (int)LINE_WIDTH, line);
 }
 

@@ -95,12 +95,16 @@ double progress_clock_s(void);
 /* A line on a terminal that is drawn over and over; elsewhere nothing. */
 struct progress {
     bool is_shown;
+    bool is_of_step; /* thousandths of one step, not rows */
     int64_t n_total;
     int64_t n_before; /* done before it began: no measure of how fast it goes */
     double begun_s;
     double drawn_s;
 };
 void progress_open(struct progress *progress, bool is_terminal, int64_t n_total, int64_t n_before);
+/* Of one long run that knows what share of it is done. */
+void progress_open_step(struct progress *progress, bool is_terminal);
+void progress_show_share(struct progress *progress, double done_frac);
 void progress_show(struct progress *progress, int64_t n_done);
 void progress_close(struct progress *progress);
 

@@ -22,7 +22,7 @@ static const char *gib(struct sp_arena *arena, double bytes)
 
 /* ---- headline --------------------------------------------------------------------------------------------------- */
 
-static const char *fit_text(struct sp_arena *arena, const struct estimate *estimate)
+const char *report_fit_text(struct sp_arena *arena, const struct estimate *estimate)
 {
     if (estimate->fits) {
         return sp_format(arena, "fits, %s GiB left", gib(arena, estimate->headroom_bytes));
@@ -54,7 +54,7 @@ void report_headline(struct sp_arena *arena, const struct answer *answer, struct
             {
                 sp_format(arena, "%s of %s GiB", gib(arena, estimate->peak_bytes),
                           gib(arena, estimate->capacity_bytes)),
-                fit_text(arena, estimate),
+                report_fit_text(arena, estimate),
                 sp_format(arena, "peak: %s%s", stage, report_words(arena, moment_names[estimate->peak_moment])),
                 "",
             },

@@ -184,11 +184,10 @@ static void put_file(struct report_tree *tree, const char *key, const char *kind
     }
 }
 
-static void put_question(struct report_tree *tree, const struct report_style *style, const struct answer *answer)
+void report_question_put(struct report_tree *tree, const struct report_style *style, const struct answer *answer)
 {
     const struct question *question = answer->question;
     const struct run_spec *run = &question->run;
-    report_tree_string(tree, "schema", "seqplan.estimate/1");
     report_tree_begin(tree, "seqplan", SP_JSON_OBJECT);
     report_tree_string(tree, "version", style->version);
     report_tree_string(tree, "data_hash", answer->data_hash);
@@ -319,7 +318,8 @@ const struct sp_json *report_answer_tree(const struct report_style *style, struc
                                              sizeof(estimate->communications[0]), estimate->n_communications};
     struct report_tree tree;
     report_tree_open(&tree, arena);
-    put_question(&tree, style, answer);
+    report_tree_string(&tree, "schema", "seqplan.estimate/1");
+    report_question_put(&tree, style, answer);
     put_memory(&tree, estimate);
     put_time(&tree, answer);
     put_rows(&tree, "communication", &communications);

@@ -6,12 +6,6 @@
 
 enum { INDENT = 2, BLOCK_GAP = 3, LABEL_WIDTH = 8, LEFT = INDENT + LABEL_WIDTH + 1 };
 
-/* A line of the headline. */
-struct headline_line {
-    const char *label;
-    const char *const *parts;
-};
-
 static void print_part(const struct report_style *style, const char *part, bool is_figure)
 {
     bool is_refusal = strncmp(part, "does not fit", strlen("does not fit")) == 0;
@@ -22,7 +16,7 @@ static void print_part(const struct report_style *style, const char *part, bool 
 
 /* Label, the figure in bold, then the parts under those of the other line; widths are 0 where that takes too much room.
  * What still does not fit goes on below the figure. */
-static void print_parts(const struct report_style *style, const struct headline_line *line, const int *widths)
+static void print_parts(const struct report_style *style, const struct report_figures *line, const int *widths)
 {
     (void)fprintf(style->file, "%*s%-*s ", INDENT, "", LABEL_WIDTH, line->label);
     int column = LEFT;
@@ -43,7 +37,7 @@ static void print_parts(const struct report_style *style, const struct headline_
 }
 
 /* Where the parts of a line end when each has at least its width. */
-static int end_of(const struct headline_line *line, const int *widths)
+static int end_of(const struct report_figures *line, const int *widths)
 {
     int end = LEFT;
     for (int i = 0; i < REPORT_HEADLINE_PARTS && line->parts[i][0] != '\0'; i++) {
@@ -55,61 +49,60 @@ static int end_of(const struct headline_line *line, const int *widths)
     return end;
 }
 
-static void print_table_headline(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
+static void print_table_figures(const struct report_style *style, const struct report_figures *lines, int n_lines)
 {
-    struct report_headline headline;
-    report_headline(arena, answer, &headline);
-    int widths[REPORT_HEADLINE_PARTS];
+    int widths[REPORT_HEADLINE_PARTS] = {0};
     for (int i = 0; i < REPORT_HEADLINE_PARTS; i++) {
-        int step = report_text_width(headline.step[i]);
-        int memory = report_text_width(headline.memory[i]);
-        widths[i] = step > memory ? step : memory;
+        for (int line = 0; line < n_lines; line++) {
+            int width = report_text_width(lines[line].parts[i]);
+            widths[i] = width > widths[i] ? width : widths[i];
+        }
     }
-    bool is_attention_only = answer->question->run.is_attention_only;
-    const struct headline_line lines[] = {{is_attention_only ? "layer" : "step", headline.step},
-                                          {"memory", headline.memory}};
     for (int i = REPORT_HEADLINE_PARTS - 1; i > 0; i--) { /* the columns on the left stay aligned the longest */
-        bool is_too_wide = end_of(&lines[0], widths) > REPORT_COLUMNS || end_of(&lines[1], widths) > REPORT_COLUMNS;
+        bool is_too_wide = false;
+        for (int line = 0; line < n_lines; line++) {
+            is_too_wide = is_too_wide || end_of(&lines[line], widths) > REPORT_COLUMNS;
+        }
         widths[i] = is_too_wide ? 0 : widths[i];
     }
-    for (size_t i = 0; i < SP_COUNT_OF(lines); i++) {
-        print_parts(style, &lines[i], widths);
-    }
-    const char *run = is_attention_only ? NULL : report_run_text(arena, answer);
-    if (run != NULL) {
-        report_wrap(style->file, INDENT, "run     ", run);
+    for (int line = 0; line < n_lines; line++) {
+        print_parts(style, &lines[line], widths);
     }
 }
 
-static void print_markdown_parts(const struct report_style *style, const char *label, const char *const *parts)
+static void print_markdown_parts(const struct report_style *style, const struct report_figures *line)
 {
-    (void)fprintf(style->file, "- **%s %s**", label, parts[0]);
-    for (int i = 1; i < REPORT_HEADLINE_PARTS && parts[i][0] != '\0'; i++) {
-        (void)fprintf(style->file, ", %s", parts[i]);
+    (void)fprintf(style->file, "- **%s %s**", line->label, line->parts[0]);
+    for (int i = 1; i < REPORT_HEADLINE_PARTS && line->parts[i][0] != '\0'; i++) {
+        (void)fprintf(style->file, ", %s", line->parts[i]);
     }
     (void)fputc('\n', style->file);
 }
 
-static void print_markdown_headline(const struct report_style *style, struct sp_arena *arena,
-                                    const struct answer *answer)
+void report_figures_print(const struct report_style *style, const struct report_figures *lines, int n_lines)
 {
-    struct report_headline headline;
-    report_headline(arena, answer, &headline);
-    bool is_attention_only = answer->question->run.is_attention_only;
-    print_markdown_parts(style, is_attention_only ? "layer" : "step", headline.step);
-    print_markdown_parts(style, "memory", headline.memory);
-    const char *run = is_attention_only ? NULL : report_run_text(arena, answer);
-    if (run != NULL) {
-        (void)fprintf(style->file, "- run %s\n", run);
+    if (style->format != REPORT_MARKDOWN) {
+        print_table_figures(style, lines, n_lines);
+        return;
+    }
+    for (int line = 0; line < n_lines; line++) {
+        print_markdown_parts(style, &lines[line]);
     }
 }
 
 void report_headline_print(const struct report_style *style, struct sp_arena *arena, const struct answer *answer)
 {
-    if (style->format == REPORT_MARKDOWN) {
-        print_markdown_headline(style, arena, answer);
-    } else {
-        print_table_headline(style, arena, answer);
+    struct report_headline headline;
+    report_headline(arena, answer, &headline);
+    bool is_attention_only = answer->question->run.is_attention_only;
+    const struct report_figures lines[] = {{is_attention_only ? "layer" : "step", headline.step},
+                                           {"memory", headline.memory}};
+    report_figures_print(style, lines, (int)SP_COUNT_OF(lines));
+    const char *run = is_attention_only ? NULL : report_run_text(arena, answer);
+    if (run != NULL && style->format == REPORT_MARKDOWN) {
+        (void)fprintf(style->file, "- run %s\n", run);
+    } else if (run != NULL) {
+        report_wrap(style->file, INDENT, "run     ", run);
     }
 }
 

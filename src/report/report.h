@@ -9,11 +9,14 @@
 #define SEQPLAN_REPORT_H
 
 #include "search/search.h"
+#include "sim/sim.h"
 
 enum report_format { REPORT_TABLE, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON };
 extern const char *const report_format_names[]; /* "table", "markdown", "csv", "json", NULL */
 
 enum { REPORT_COLUMNS = 100 }; /* no line of a table is longer */
+
+struct report_tree;
 
 /* How to print: the same for all of a run. */
 struct report_style {
@@ -81,6 +84,17 @@ struct report_headline {
     const char *memory[REPORT_HEADLINE_PARTS];
 };
 void report_headline(struct sp_arena *arena, const struct answer *answer, struct report_headline *headline);
+
+/* Lines of figures: a label, the figure in bold, then parts that stand under those of the other lines where there is room. */
+struct report_figures {
+    const char *label;
+    const char *const *parts; /* REPORT_HEADLINE_PARTS of them, "" for none */
+};
+void report_figures_print(const struct report_style *style, const struct report_figures *lines, int n_lines);
+/* "fits, 40.3 GiB left" */
+const char *report_fit_text(struct sp_arena *arena, const struct estimate *estimate);
+/* What was asked, from the version to the layout, into an open tree (estimate_json.c). */
+void report_question_put(struct report_tree *tree, const struct report_style *style, const struct answer *answer);
 
 /* The three tables of an answer (answer_grids.c). Rows of no size are left out; communication that recomputation repeats
  * stands in the row of its forward pass. */
@@ -307,6 +321,100 @@ void report_limits_remarks(const struct report_limits *limits, int row, bool is_
 /* In any format. Whether anything fits: a length on the cluster, without one a cluster. */
 bool report_limits(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
 void report_limits_table(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
+
+/* ---- a simulated step (simulate_*.c) ------------------------------------------------------------------------------ */
+
+struct report_simulation {
+    struct answer answer; /* of the closed form, on the same question */
+    const struct sim_result *result;
+    const struct sim_options *options;
+    const struct sim_result *undisturbed; /* the same step with every GPU and link whole; NULL: nothing is disturbed */
+    const char *spans_file;               /* where --trace put them, or NULL */
+    bool is_row;                          /* of several: without what another run would not give again (elapsed time) */
+};
+/* The object of "seqplan.simulate/1". Ranks, layers and micro-batches count from 0, stages from 1. */
+const struct sp_json *report_simulation_tree(const struct report_style *style, struct sp_arena *arena,
+                                             const struct report_simulation *simulation);
+/* In any format. */
+void report_simulation(const struct report_style *style, struct sp_arena *arena,
+                       const struct report_simulation *simulation);
+/* The closed form with the rates of the simulated step: tokens/s, MFU, days and cost of a run. Copies into arena. */
+const struct estimate *report_simulated_estimate(struct sp_arena *arena, const struct report_simulation *simulation);
+
+/* One line of what a rank of the slowest stage does in a step, simulated and in the closed form. */
+struct report_time_part {
+    const char *name;  /* "kernels", "tp transfers", "bubble" */
+    const char *brief; /* where there is little room */
+    double simulated_s, estimated_s;
+    int axis; /* whose transfers it is, or -1 */
+};
+enum { REPORT_TIME_PARTS = 10 };
+void report_time_parts(const struct report_simulation *simulation, struct report_time_part parts[REPORT_TIME_PARTS]);
+const struct sim_rank *report_busiest_rank(const struct report_simulation *simulation); /* of the slowest stage */
+/* "tp transfers +6.1 s (5.9 s of it: links shared), bubble +3.0 s": why simulation and closed form differ; "" when they
+ * agree (simulate_words.c). */
+const char *report_simulation_causes(struct sp_arena *arena, const struct report_simulation *simulation);
+/* "nic:2.5 at 50 % costs 12.4 %: 3.41 s instead of 3.03 s"; NULL when nothing is disturbed. */
+const char *report_disturbance_text(struct sp_arena *arena, const struct report_simulation *simulation);
+/* "GPU 3 at 80 % of its speed", one text each. */
+void report_disturbances(const struct sim_options *options, struct sp_texts *texts);
+/* "stage 1, rank 0, at 12.3 s of the step: layer rebuilt, layer 3, micro-batch 7 (5 micro-batches held)" */
+const char *report_peak_text(struct sp_arena *arena, const struct sim_peak *peak, bool has_stages);
+const char *report_axes_text(struct sp_arena *arena, unsigned axes); /* "tp + sp"; "" of none */
+/* The tables (simulate_grids.c). Of many ranks and links some are shown; n_shown: how many. */
+struct report_grid report_time_parts_grid(struct sp_arena *arena, const struct report_simulation *simulation);
+struct report_grid report_critical_grid(struct sp_arena *arena, const struct sim_result *result);
+struct report_grid report_peak_grid(struct sp_arena *arena, const struct sim_peak *peak);
+struct report_grid report_ranks_grid(struct sp_arena *arena, const struct sim_result *result, int *n_shown);
+struct report_grid report_links_grid(struct sp_arena *arena, const struct sim_result *result, int *n_shown);
+struct report_grid report_delays_grid(struct sp_arena *arena, const struct sim_result *result);
+
+/* ---- a file that appears whole (whole_file.c) -------------------------------------------------------------------- */
+
+/* Written beside its place and moved there at the end, so that whoever looks finds all of it or nothing; a name ending in
+ * ".gz" is compressed. What is no regular file (a pipe, /dev/null) is written where it is. Errors of writing are kept for
+ * the end. */
+struct whole_file;
+/* NULL and SP_ERROR_IO where nothing can be written. Copies into arena. */
+struct whole_file *whole_file_open(struct sp_arena *arena, const char *path, struct sp_error *err);
+void whole_file_print(struct whole_file *file, const char *format, ...) SP_PRINTF(2, 3);
+void whole_file_write(struct whole_file *file, const void *bytes, size_t n_bytes); /* below 4 GiB */
+bool whole_file_close(struct whole_file *file, struct sp_error *err) SP_MUST_CHECK;
+/* Leaves nothing behind. */
+void whole_file_drop(struct whole_file *file);
+
+/* ---- every span of a step, for chrome://tracing and ui.perfetto.dev (trace.c) ------------------------------------- */
+
+struct trace;
+/* Begins with what the trace is of. NULL and SP_ERROR_IO where it cannot be written. */
+struct trace *trace_open(struct sp_arena *arena, const char *path, const struct question *question,
+                         struct sp_error *err);
+struct sim_sink trace_sink(struct trace *trace);
+/* Names the ranks. result: of the run whose spans it got. */
+bool trace_close(struct trace *trace, const struct sim_result *result, struct sp_error *err) SP_MUST_CHECK;
+void trace_drop(struct trace *trace); /* leaves nothing behind */
+int64_t trace_spans(const struct trace *trace);
+
+/* ---- a Gantt chart through gnuplot (gantt_*.c) -------------------------------------------------------------------- */
+
+/* A whole step with a row for each rank, or the attention of one layer with a row for each stream of each rank. */
+enum gantt_of { GANTT_STEP, GANTT_LAYER };
+extern const char *const gantt_of_names[]; /* "step", "layer", NULL */
+struct gantt_request {
+    const char *path; /* ends in .svg, .png or .pdf; "-": as text to the style's file */
+    enum gantt_of of;
+    const struct question *question;
+    const struct sim_options *options;
+    double expected_s; /* about how long the step takes */
+};
+/* Whether it can be drawn: SP_ERROR_USAGE for a name that says no format, SP_ERROR_IO where there is no gnuplot. */
+bool gantt_check(const char *path, struct sp_error *err) SP_MUST_CHECK;
+struct gantt;
+struct gantt *gantt_open(struct sp_arena *arena, const struct gantt_request *request);
+struct sim_sink gantt_sink(struct gantt *gantt);
+/* Of the run whose spans it got. A picture appears whole or not at all. */
+bool gantt_draw(const struct gantt *gantt, const struct report_style *style, const struct sim_result *result,
+                struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
 

@@ -72,6 +72,8 @@ test_expect_success 'third-party headers away from home' '
 	complains "src/fit/store.c:1: '\''sqlite3.h'\'' belongs only in store/" &&
 	fresh && put cmd/sweep.c "#include <mpi.h>" &&
 	complains "src/cmd/sweep.c:1: '\''mpi.h'\'' belongs only in cmd/ranks_mpi.c" &&
+	fresh && put report/trace.c "#include <zlib.h>" &&
+	complains "src/report/trace.c:1: '\''zlib.h'\'' belongs only in report/whole_file.c" &&
 	fresh && put cost/curve.c "#include <gsl/gsl_fit.h>" &&
 	complains "src/cost/curve.c:1: '\''gsl/gsl_fit.h'\'' belongs only in fit/"
 '
