@@ -20,7 +20,7 @@ void memory_enter(struct simulator *sim, int32_t rank, const struct program_entr
     const struct program_segment *segment = segment_of(sim, entry);
     state->saved_bytes += fmax(segment->saved_bytes, 0);
     state->work_bytes = 0;
-    grow(state, segment->first_gradient_bytes);
+    grow(state, fmax(segment->first_gradient_bytes - state->gradient_bytes, 0)); /* once, whoever comes again */
 }
 
 void memory_leave(struct simulator *sim, int32_t rank, const struct program_entry *entry)

@@ -241,4 +241,5 @@ void records_collect(struct simulator *sim, struct sim_result *result)
     collect_resources(sim, result);
     collect_critical(sim, result);
     result->peak = sim->peak;
+    result->peak.peak_bytes = step_peak_bytes(sim->question, sim->peak.allocated_bytes);
 }

@@ -284,7 +284,7 @@ static int row_moment(const struct layer_part *part, int place)
     case STEP_FORWARD:
         return MOMENT_FORWARD;
     case STEP_RECOMPUTE:
-        return place <= ATTENTION_PLACE ? MOMENT_FORWARD : MOMENT_RECOMPUTED;
+        return !part->is_rebuilt ? PROGRAM_NO_MOMENT : place <= ATTENTION_PLACE ? MOMENT_FORWARD : MOMENT_RECOMPUTED;
     case STEP_BACKWARD:
         return place <= LAST_PLACE - MLP_PLACE ? MOMENT_MLP_BACKWARD : MOMENT_ATTENTION_BACKWARD;
     case STEP_OPTIMIZER:

@@ -71,6 +71,7 @@ static void add_layer(struct program_builder *builder, const struct segment_key 
     }
     if (key->part == PART_LAYER_BACKWARD && key->repeats) {
         part.pass = STEP_RECOMPUTE;
+        part.is_rebuilt = key->is_recomputed;
         part.rows = &layer->reforward;
         enum weight_gradients weights = part.weights;
         part.weights = WEIGHTS_WITH_INPUTS;
@@ -325,25 +326,34 @@ static void grow_gradients(const struct program_builder *builder, const struct s
     struct stage_sums sums;
     sum_stage(shape, class, &sums);
     double per_parameter = sums.trained > 0 ? sums.gradient_bytes / sums.trained : 0;
+    bool is_put_off = schedule_puts_off_weights(&shape->question->layout);
     switch (key->part) {
     case PART_LAYER_BACKWARD:
-        segment->gradient_bytes = per_parameter * parameters_sum(rank_layer_trained(shape, key->kind));
+    case PART_LAYER_WEIGHTS:
+        if (is_put_off == (key->part == PART_LAYER_WEIGHTS)) {
+            segment->gradient_bytes = per_parameter * parameters_sum(rank_layer_trained(shape, key->kind));
+        }
         break;
     case PART_HEAD_FORWARD: /* an earlier chunk of the loss has left it */
         segment->first_gradient_bytes = loss_has_chunks(shape) ? per_parameter * sums.head_trained : 0;
         break;
     case PART_HEAD_BACKWARD:
-        segment->gradient_bytes = loss_has_chunks(shape) ? 0 : per_parameter * sums.head_trained;
+    case PART_HEAD_WEIGHTS:
+        if (is_put_off == (key->part == PART_HEAD_WEIGHTS)) {
+            segment->gradient_bytes = loss_has_chunks(shape) ? 0 : per_parameter * sums.head_trained;
+        }
         break;
     case PART_OPTIMIZER:
-        segment->first_gradient_bytes = sums.gradient_bytes; /* the cap is the whole */
+        segment->first_gradient_bytes = sums.gradient_bytes;
+        break;
+    case PART_TO_STAGE: /* a backward pass is through: the cap is the whole */
+        segment->gradient_bytes = key->is_backward && !is_put_off ? (double)INFINITY : 0;
+        break;
+    case PART_EMBEDDING_BACKWARD:
+        segment->gradient_bytes = is_put_off ? 0 : (double)INFINITY;
         break;
     case PART_LAYER_FORWARD:
-    case PART_LAYER_WEIGHTS:
     case PART_EMBEDDING_FORWARD:
-    case PART_EMBEDDING_BACKWARD:
-    case PART_HEAD_WEIGHTS:
-    case PART_TO_STAGE:
     case PART_FROM_STAGE:
     case PART_GATHER:
     case PART_SCATTER:

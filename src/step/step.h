@@ -161,6 +161,8 @@ bool step_check(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 bool step_check_method(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 /* Prices a legal question (asserts that it is). Pure: same question, same bits. */
 void step_estimate(const struct question *question, struct estimate *estimate);
+/* With what lies outside the allocator, and its slack: peak_bytes of an estimate from peak_allocated_bytes. */
+double step_peak_bytes(const struct question *question, double allocated_bytes);
 /* The step time at which a layout of this model, cluster and batch has that MFU: the same for all of them. */
 double step_time_at_mfu(const struct question *question, double mfu_frac);
 

@@ -37,6 +37,8 @@ void class_kinds(const struct step_shape *shape, const struct stage_class *class
 int64_t class_recomputed_layers(const struct step_shape *shape, const struct stage_class *class);
 /* The last layer (1-based) of a kind at or before `layer` of a stage; 0: none. */
 int64_t class_last_of_kind(const struct step_shape *shape, const struct stage_class *class, int64_t layer, int kind);
+/* The first at or after `layer`; 0: none. Of models with several kinds. */
+int64_t class_first_of_kind(const struct step_shape *shape, const struct stage_class *class, int64_t layer, int kind);
 
 /* ---- shapes (step_shape.c) --------------------------------------------------------------------------------------- */
 
@@ -356,6 +358,7 @@ struct memory_sums {
     double own_forward[MAX_LAYER_KINDS][2];  /* by whether the layer is recomputed */
     double own_backward[MAX_LAYER_KINDS][2]; /* the largest of the backward's moments */
     double own_head[2];                      /* the largest of loss and the head's backward, by has_embedding */
+    double own_head_backward[2];
 };
 /* ... and of a stage under its sharding and offload. */
 struct stage_sums {
