@@ -118,7 +118,8 @@ static void use_ops(const struct step_program *program, const struct program_ops
     }
 }
 
-static struct uses uses_of(const struct question *question, const struct step_program *program, struct sp_arena *scratch)
+static struct uses uses_of(const struct question *question, const struct step_program *program,
+                           struct sp_arena *scratch)
 {
     size_t sp = (size_t)question->layout.sp;
     size_t pp = (size_t)question->layout.pp;
@@ -360,8 +361,8 @@ static void describe_ranks(struct cluster *cluster, const struct graph_builder *
     }
 }
 
-void cluster_open(const struct question *question, const struct step_program *program, const struct cluster_input *input,
-                  struct sp_arena *arena, struct cluster *cluster)
+void cluster_open(const struct question *question, const struct step_program *program,
+                  const struct cluster_input *input, struct sp_arena *arena, struct cluster *cluster)
 {
     struct sp_arena *scratch = sp_arena_open();
     struct shapes shapes = shapes_of(question);

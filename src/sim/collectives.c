@@ -93,9 +93,27 @@ static double edge_bytes(const struct phase *phase, enum edge_purpose purpose)
 
 /* ---- steps one by one ------------------------------------------------------------------------------------------- */
 
-static int32_t n_messages(const struct simulator *sim, const struct communicator *c)
+static int32_t n_messages(const struct communicator *c)
 {
-    return c->phases[c->phase].steps * sim->options->chunks;
+    return c->phases[c->phase].steps * c->chunks;
+}
+
+/* Rings of thousands of ranks, run step by step: where ranks are not run one by one either, several steps go as one message, so
+ * that a phase has at most this many. What is approximate in it is less than one message. */
+enum { MOST_MESSAGES = 1024 };
+static void coarsen(const struct simulator *sim, struct phase *phase, int *chunks)
+{
+    *chunks = sim->options->chunks;
+    if (sim->options->is_exact || phase->steps * *chunks <= MOST_MESSAGES) {
+        return;
+    }
+    *chunks = phase->steps < MOST_MESSAGES ? MOST_MESSAGES / phase->steps : 1;
+    int steps = phase->steps < MOST_MESSAGES ? phase->steps : MOST_MESSAGES;
+    double joined = (double)phase->steps / steps;
+    phase->inner_bytes *= joined;
+    phase->outer_bytes *= joined;
+    phase->step_ps *= joined;
+    phase->steps = steps;
 }
 
 static bool is_at_work(const struct communicator *c, const struct collective_edge *edge)
@@ -116,10 +134,10 @@ static void end_node(struct simulator *sim, struct communicator *c, int node)
 }
 
 /* The piece of a step that goes now was received in the step before, over every edge that comes in. */
-static bool has_input(const struct simulator *sim, const struct communicator *c, const struct collective_edge *edge)
+static bool has_input(const struct communicator *c, const struct collective_edge *edge)
 {
     const struct collective_node *from = &c->nodes[edge->from];
-    int32_t needed = edge->done - sim->options->chunks;
+    int32_t needed = edge->done - c->chunks;
     for (int i = 0; i < from->n_in && needed >= 0; i++) {
         const struct collective_edge *in = &c->edges[from->in[i]];
         if (is_at_work(c, in) && in->done <= needed) {
@@ -132,7 +150,7 @@ static bool has_input(const struct simulator *sim, const struct communicator *c,
 static void send_flow(struct simulator *sim, struct communicator *c, int e)
 {
     struct collective_edge *edge = &c->edges[e];
-    bool is_first = edge->done % sim->options->chunks == 0;
+    bool is_first = edge->done % c->chunks == 0;
     start_flow(sim, edge->edge, is_first ? &edge->first : &edge->later,
                flow_owner(OWNER_EDGE, (uint64_t)(c->first_slot + e)), c->transfer->axis, &edge->flow);
 }
@@ -140,11 +158,11 @@ static void send_flow(struct simulator *sim, struct communicator *c, int e)
 static void try_send(struct simulator *sim, struct communicator *c, int e)
 {
     struct collective_edge *edge = &c->edges[e];
-    if (edge->is_sending || !is_at_work(c, edge) || edge->done >= n_messages(sim, c) || !has_input(sim, c, edge)) {
+    if (edge->is_sending || !is_at_work(c, edge) || edge->done >= n_messages(c) || !has_input(c, edge)) {
         return;
     }
     edge->is_sending = true;
-    bool is_first = edge->done % sim->options->chunks == 0;
+    bool is_first = edge->done % c->chunks == 0;
     if (is_first && edge->first.latency_ps > 0) {
         event_post(sim->queue, sim->now_ps + edge->first.latency_ps,
                    (struct event){EVENT_EDGE, (uint32_t)(c->first_slot + e), 0});
@@ -166,7 +184,7 @@ static void size_messages(struct simulator *sim, struct communicator *c)
         double bytes = edge_bytes(phase, edge->purpose);
         if (bytes > 0) {
             edge->first = message_of(sim, edge->edge, bytes, phase->step_ps);
-            edge->first.bytes /= sim->options->chunks;
+            edge->first.bytes /= c->chunks;
             edge->later = edge->first;
             edge->later.latency_ps = 0;
             c->n_edges_left++;
@@ -185,7 +203,8 @@ static void reserve(struct simulator *sim, struct communicator *c, double phase_
         struct flow_spec spec = {.path = sim->edge_path[edge->edge],
                                  .bytes = 2 * edge->first.cap_bytes_per_s * (phase_ps + 1) / PS_PER_S,
                                  .cap_bytes_per_s = edge->first.cap_bytes_per_s,
-                                 .owner = flow_owner(OWNER_RESERVATION, (uint64_t)sim->collective_of[c->group][c->stream]),
+                                 .owner =
+                                     flow_owner(OWNER_RESERVATION, (uint64_t)sim->collective_of[c->group][c->stream]),
                                  .tag = (uint8_t)c->transfer->axis,
                                  .is_reservation = true};
         edge->flow = flow_start(sim->network, sim->now_ps, &spec);
@@ -206,9 +225,10 @@ static void release(struct simulator *sim, struct communicator *c)
 
 static void begin_phase(struct simulator *sim, struct communicator *c)
 {
-    const struct phase *phase = &c->phases[c->phase];
+    struct phase *phase = &c->phases[c->phase];
     c->phase_ps = sim->now_ps;
     c->n_edges_left = 0;
+    coarsen(sim, phase, &c->chunks);
     size_messages(sim, c);
     c->is_leaping = !sim->options->is_exact;
     if (!c->is_leaping) {
@@ -252,7 +272,7 @@ static void resume_edge(struct simulator *sim, struct communicator *c, int e, do
 {
     struct collective_edge *edge = &c->edges[e];
     const struct phase *phase = &c->phases[c->phase];
-    int chunks = sim->options->chunks;
+    int chunks = c->chunks;
     int step = (int)fmin(floor(elapsed_ps / phase->step_ps), phase->steps - 1);
     double in_step_ps = fmin(elapsed_ps - step * phase->step_ps, phase->step_ps);
     double sent_ps = in_step_ps - (double)edge->first.latency_ps;
@@ -293,9 +313,9 @@ void collective_edge_flow(struct simulator *sim, int32_t slot)
     send_flow(sim, sim->collectives[sim->slots[slot].collective], sim->slots[slot].edge);
 }
 
-static bool has_all(const struct simulator *sim, const struct communicator *c, const struct collective_node *node)
+static bool has_all(const struct communicator *c, const struct collective_node *node)
 {
-    int32_t all = n_messages(sim, c);
+    int32_t all = n_messages(c);
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         const struct collective_edge *edge = &c->edges[i < node->n_in ? node->in[i] : node->out[i - node->n_in]];
         if (is_at_work(c, edge) && edge->done < all) {
@@ -308,7 +328,7 @@ static bool has_all(const struct simulator *sim, const struct communicator *c, c
 /* In the last phase a rank is through when what it sends and receives is; others may still be at it. */
 static void try_end_node(struct simulator *sim, struct communicator *c, int node)
 {
-    if (c->phase + 1 == c->n_phases && !c->nodes[node].has_ended && has_all(sim, c, &c->nodes[node])) {
+    if (c->phase + 1 == c->n_phases && !c->nodes[node].has_ended && has_all(c, &c->nodes[node])) {
         end_node(sim, c, node);
     }
 }
@@ -320,7 +340,7 @@ void collective_edge_end(struct simulator *sim, int32_t slot)
     struct collective_edge *edge = &c->edges[e];
     edge->is_sending = false;
     edge->done++;
-    if (edge->done < n_messages(sim, c)) {
+    if (edge->done < n_messages(c)) {
         try_send(sim, c, e);
         const struct collective_node *to = &c->nodes[edge->to];
         for (int i = 0; i < to->n_out; i++) {
@@ -480,7 +500,8 @@ static struct communicator *open_communicator(struct simulator *sim, int32_t gro
 static void mark_streams(const struct simulator *sim, bool used[N_PROGRAM_GROUPS][N_PROGRAM_STREAMS])
 {
     for (int i = 0; i < sim->program.n_segments; i++) {
-        const struct program_ops *ops = sim->program.segments[i].ops; /* of the first position: the others use the same */
+        const struct program_ops *ops =
+            sim->program.segments[i].ops; /* of the first position: the others use the same */
         for (int o = 0; o < ops->n; o++) {
             if (ops->ops[o].kind == OP_COLLECTIVE) {
                 used[sim->program.transfers[ops->ops[o].transfer].group][ops->ops[o].stream] = true;

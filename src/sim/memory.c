@@ -62,7 +62,8 @@ void memory_at(struct simulator *sim, int32_t rank, const struct program_entry *
     double saved = fmin(state->saved_bytes, state->saved_cap_bytes);
     double held = state->program->state_bytes + state->gradient_bytes + saved + state->work_bytes;
     if (sim->options->sink != NULL && (held > state->held_bytes || held < state->held_bytes)) {
-        sim->options->sink->memory(sim->options->sink->context, sim->cluster.folded.rank_first[rank], sim->now_ps, held);
+        sim->options->sink->memory(sim->options->sink->context, sim->cluster.folded.rank_first[rank], sim->now_ps,
+                                   held);
     }
     state->held_bytes = held;
     state->peak_bytes = fmax(state->peak_bytes, held);

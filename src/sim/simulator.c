@@ -144,7 +144,11 @@ static void open_run(struct simulator *sim, const struct disturbed *disturbed)
                                   .speeds = disturbed->speeds,
                                   .link_salts = disturbed->salts,
                                   .is_exact = is_unlike};
-    step_program(sim->question, sim->arena, &sim->program);
+    if (sim->options->program != NULL) {
+        sim->program = *sim->options->program;
+    } else {
+        step_program(sim->question, sim->arena, &sim->program);
+    }
     cluster_open(sim->question, &sim->program, &input, sim->arena, &sim->cluster);
     sim->queue = event_queue_open(sim->arena);
     open_links(sim, disturbed);

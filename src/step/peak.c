@@ -78,7 +78,7 @@ void sum_stage(const struct step_shape *shape, const struct stage_class *stage, 
         sums->forward[k] = sharding_bytes(shape, &point, MOMENT_FORWARD);
         sums->head[k] = stage->has_head ? sharding_bytes(shape, &point, MOMENT_LOSS) : 0;
         for (int last = 0; last < 2; last++) {
-            point.is_last_layer = last == 1;
+            point.is_first_backward = last == 1;
             sums->backward[k][last] = sharding_bytes(shape, &point, MOMENT_MLP_BACKWARD);
         }
     }
@@ -117,8 +117,8 @@ static double saved_layers(const struct stage_problem *problem, int64_t layers)
 /* A stage at the times at which it holds most. As many micro-batches as it ever holds are there when the first backward begins;
  * while forwards are left, again beside the gradients that it leaves; else one less beside them. */
 enum { MAX_TIMES = 2 };
-static int problems_of(const struct step_shape *shape, const struct memory_sums *memory,
-                       const struct stage_sums *sums, const struct stage_class *stage, struct stage_problem out[MAX_TIMES])
+static int problems_of(const struct step_shape *shape, const struct memory_sums *memory, const struct stage_sums *sums,
+                       const struct stage_class *stage, struct stage_problem out[MAX_TIMES])
 {
     struct stage_problem problem = {.shape = shape, .memory = memory, .sums = sums, .stage = stage};
     double m = (double)shape->micro_batches;
@@ -191,7 +191,8 @@ static double layer_peak(const struct stage_problem *problem, int64_t layer, int
     double peak = problem->is_after_forwards && !is_recomputed
                       ? 0
                       : common + sums->forward[kind] + memory->own_forward[kind][is_recomputed];
-    peak = larger(peak, common + sums->backward[kind][is_last] + memory->own_backward[kind][is_recomputed]);
+    bool is_first = is_last && problem->shape->question->layout.vpp == 1;
+    peak = larger(peak, common + sums->backward[kind][is_first] + memory->own_backward[kind][is_recomputed]);
     if (is_last && problem->stage->has_head) {
         double before = common_bytes(problem, layer, kind, true, &share);
         const double *own = problem->is_after_forwards ? memory->own_head_backward : memory->own_head;
@@ -204,7 +205,7 @@ static double layer_peak(const struct stage_problem *problem, int64_t layer, int
  * between the last layer and the first that is not recomputed, and between the last recomputed one and the first; the layer before the last
  * is the first that finds another's gradient being scattered, and offload keeps two layers. The maximum is at one of these.
  * Returns how many there are. */
-enum { N_TOPS = 6, N_BOTTOMS = 2, MAX_WORK = (N_TOPS + N_BOTTOMS) * MAX_LAYER_KINDS };
+enum { N_TOPS = 7, N_BOTTOMS = 2, N_FILLING = 3, MAX_WORK = (N_TOPS + N_BOTTOMS * N_FILLING) * MAX_LAYER_KINDS };
 struct layer_at_work {
     int64_t layer;
     int kind;
@@ -213,8 +214,10 @@ static int tops_of(const struct stage_problem *problem, int64_t tops[N_TOPS])
 {
     int64_t layers = problem->stage->layers;
     int64_t recomputed = problem->recomputed;
-    const int64_t wanted[N_TOPS] = {layers, layers - 1, recomputed, recomputed > 0 ? recomputed + 1 : 0,
-                                    problem->shape->question->layout.offloads_activations ? 2 : 0, 1};
+    bool offloads = problem->shape->question->layout.offloads_activations;
+    const int64_t wanted[N_TOPS] = {
+        layers,           layers - 1, recomputed, recomputed > 0 ? recomputed + 1 : 0, offloads ? recomputed + 2 : 0,
+        offloads ? 2 : 0, 1};
     int n = 0;
     for (int i = 0; i < N_TOPS; i++) {
         bool is_new = wanted[i] >= 1 && wanted[i] <= layers;
@@ -239,6 +242,23 @@ static int add_work(struct layer_at_work work[MAX_WORK], int n, int64_t layer, i
     return n + 1;
 }
 
+/* The first layers of a kind from one on: one, or with offload as many as fill what it keeps on the GPU (two of any kind). */
+static int add_first_of_kind(const struct stage_problem *problem, int64_t from, int kind,
+                             struct layer_at_work work[MAX_WORK], int n)
+{
+    const struct step_shape *shape = problem->shape;
+    int64_t layer = from;
+    for (int i = 0; i < (shape->question->layout.offloads_activations ? N_FILLING : 1); i++) {
+        layer = class_first_of_kind(shape, problem->stage, layer, kind);
+        if (layer < 1) {
+            return n;
+        }
+        n = add_work(work, n, layer, kind);
+        layer++;
+    }
+    return n;
+}
+
 static int layers_at_work(const struct stage_problem *problem, struct layer_at_work work[MAX_WORK])
 {
     const struct step_shape *shape = problem->shape;
@@ -254,8 +274,7 @@ static int layers_at_work(const struct stage_problem *problem, struct layer_at_w
     }
     for (int i = 0; shape->n_kinds > 1 && i < N_BOTTOMS; i++) {
         for (int k = 0; k < shape->n_kinds; k++) {
-            int64_t layer = class_first_of_kind(shape, problem->stage, bottoms[i], k);
-            n = layer >= 1 ? add_work(work, n, layer, k) : n;
+            n = add_first_of_kind(problem, bottoms[i], k, work, n);
         }
     }
     return n;
@@ -327,6 +346,8 @@ static void consider_point(const struct stage_problem *problem, const struct lay
                           .layer = work->layer,
                           .kind = work->kind,
                           .is_last_layer = work->layer == problem->stage->layers,
+                          .is_first_backward =
+                              work->layer == problem->stage->layers && problem->shape->question->layout.vpp == 1,
                           .is_recomputed = work->layer <= problem->recomputed,
                           .saved = problem->memory->saved[work->kind]};
     for (int m = 0; m < N_MOMENTS; m++) {

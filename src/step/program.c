@@ -6,9 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
-const char *const program_stream_names[] = {"kernels",         "exchange", "second exchange", "arrivals",
-                                            "second arrivals", "shards",   "to host",         "from host",
-                                            NULL};
+const char *const program_stream_names[] = {"kernels", "exchange", "second exchange", "arrivals", "second arrivals",
+                                            "shards",  "to host",  "from host",       NULL};
 
 /* ---- entries ---------------------------------------------------------------------------------------------------- */
 
@@ -16,7 +15,7 @@ const char *const program_stream_names[] = {"kernels",         "exchange", "seco
 struct work {
     struct program_entry entry;
     struct segment_key key;
-    bool is_beside;  /* kernels that a transfer can run beside */
+    bool is_beside; /* kernels that a transfer can run beside */
     bool is_gathered, is_scattered, is_copied_out, is_fetched;
 };
 
@@ -163,7 +162,7 @@ static struct neighbour neighbour_of(const struct stage_builder *stage, int chun
 {
     struct neighbour other = {.exists = false};
     other.exists = (is_next ? schedule_next : schedule_previous)(layout_of(stage), stage->stage, chunk, &other.stage,
-                                                                  &other.chunk);
+                                                                 &other.chunk);
     return other;
 }
 
@@ -274,7 +273,8 @@ static int64_t append(struct entry_list *list, const struct program_entry *entry
     return list->n++;
 }
 
-static int64_t append_beside(struct stage_builder *stage, struct entry_list *list, const struct work *work, enum part part)
+static int64_t append_beside(struct stage_builder *stage, struct entry_list *list, const struct work *work,
+                             enum part part)
 {
     struct segment_key key = work->key;
     key.part = part;
@@ -393,8 +393,7 @@ static void hold_state(const struct step_shape *shape, const struct stage_builde
     sum_stage(shape, class_of(stage), &sums);
     out->state_bytes = sums.state_bytes + sums.workspace_bytes;
     out->gradient_cap_bytes = sums.gradient_bytes;
-    out->gradient_bytes =
-        shape->question->software.framework.has_persistent_gradients ? sums.gradient_bytes : 0;
+    out->gradient_bytes = shape->question->software.framework.has_persistent_gradients ? sums.gradient_bytes : 0;
     out->saved_bytes = stage_saved(shape, stage);
 }
 

@@ -86,7 +86,9 @@ static void add_layer(struct program_builder *builder, const struct segment_key 
 static const struct operator_list *end_rows(const struct program_builder *builder, enum part part, int *moment)
 {
     const struct end_operators *ends = &builder->lists->ends;
-    *moment = part == PART_HEAD_FORWARD ? MOMENT_LOSS : part == PART_HEAD_BACKWARD ? MOMENT_HEAD_BACKWARD : PROGRAM_NO_MOMENT;
+    *moment = part == PART_HEAD_FORWARD    ? MOMENT_LOSS
+              : part == PART_HEAD_BACKWARD ? MOMENT_HEAD_BACKWARD
+                                           : PROGRAM_NO_MOMENT;
     return part == PART_EMBEDDING_FORWARD    ? &ends->embedding_forward
            : part == PART_EMBEDDING_BACKWARD ? &ends->embedding_backward
            : part == PART_HEAD_FORWARD       ? &ends->head_forward
@@ -211,8 +213,8 @@ static void add_scattered_wait(struct op_lists *lists)
 
 static void add_norm_barrier(struct program_builder *builder, struct op_lists *lists)
 {
-    struct program_transfer transfer = {.name = "gradient norm", .axis = AXIS_DP, .group = RANKS_ALL,
-                                        .operation = COLLECTIVE_ALL_REDUCE};
+    struct program_transfer transfer = {
+        .name = "gradient norm", .axis = AXIS_DP, .group = RANKS_ALL, .operation = COLLECTIVE_ALL_REDUCE};
     struct program_op op = {.kind = OP_COLLECTIVE,
                             .name = "gradient norm over all ranks",
                             .item = TIME_OPTIMIZER,
@@ -231,7 +233,8 @@ static bool is_gather(const struct operator_row *row)
 static void add_optimizer(struct program_builder *builder, const struct segment_key *key, struct op_lists *lists)
 {
     struct operator_list rows;
-    price_stage_optimizer(builder->shape, rank_stage_trained(builder->shape, &builder->shape->classes[key->class]), &rows);
+    price_stage_optimizer(builder->shape, rank_stage_trained(builder->shape, &builder->shape->classes[key->class]),
+                          &rows);
     add_scattered_wait(lists);
     for (int phase = 0; phase < 3; phase++) {
         for (int i = 0; i < rows.n; i++) {
@@ -302,6 +305,7 @@ static void hold(const struct program_builder *builder, const struct segment_key
                           .layer = key->is_last_layer ? shape->classes[key->class].layers : 1,
                           .kind = key->kind,
                           .is_last_layer = key->is_last_layer,
+                          .is_first_backward = key->is_last_layer,
                           .is_recomputed = key->is_recomputed,
                           .saved = saved};
     for (int m = 0; m < N_MOMENTS; m++) {
@@ -312,8 +316,8 @@ static void hold(const struct program_builder *builder, const struct segment_key
     }
     segment->saved_cap_bytes = shape->question->layout.offloads_activations ? 2 * kept : (double)INFINITY;
     segment->saved_bytes = key->part == PART_LAYER_FORWARD ? kept : 0;
-    bool lets_go = key->part == (schedule_puts_off_weights(&shape->question->layout) ? PART_LAYER_WEIGHTS
-                                                                                      : PART_LAYER_BACKWARD);
+    bool lets_go =
+        key->part == (schedule_puts_off_weights(&shape->question->layout) ? PART_LAYER_WEIGHTS : PART_LAYER_BACKWARD);
     segment->saved_bytes -= lets_go ? kept : 0;
 }
 
@@ -366,11 +370,11 @@ static void grow_gradients(const struct program_builder *builder, const struct s
 
 /* ---- one segment ------------------------------------------------------------------------------------------------ */
 
-static const char *const part_names[] = {"layer forward",      "layer backward",   "layer weight gradients",
-                                         "embedding forward",  "embedding backward", "head forward",
-                                         "head backward",      "head weight gradients", "to a stage",
-                                         "from a stage",       "gather of weights", "scatter of gradients",
-                                         "copy to the host",   "copy from the host", "scatter of a micro-batch",
+static const char *const part_names[] = {"layer forward",     "layer backward",        "layer weight gradients",
+                                         "embedding forward", "embedding backward",    "head forward",
+                                         "head backward",     "head weight gradients", "to a stage",
+                                         "from a stage",      "gather of weights",     "scatter of gradients",
+                                         "copy to the host",  "copy from the host",    "scatter of a micro-batch",
                                          "optimizer"};
 
 static bool is_layer(enum part part)

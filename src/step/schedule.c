@@ -171,8 +171,8 @@ static double zbv_bubble(const struct parts *others, double stages, double m)
         return (stages - m) / q * others->f + others->b;
     }
     double missing = larger(2 * stages - 1 - m, 0);
-    double gaps = larger(others->b - (q - missing) / q * others->w,
-                         (others->b + missing / q * (others->b - others->w)) / 2);
+    double gaps =
+        larger(others->b - (q - missing) / q * others->w, (others->b + missing / q * (others->b - others->w)) / 2);
     return larger(gaps, others->f / 2);
 }
 
@@ -224,8 +224,9 @@ static double other_hops(const struct layout_spec *layout, const struct pipeline
     case SCHEDULE_ZB_H1:
         return (has_inside ? 2 * m + 2 * p - 5 : m + 1) * h;
     case SCHEDULE_ZBV:
-        return (has_inside ? larger(2 * m + 4 * p - 5, 4 * m + p - 3 - (slowest.b > slowest.f ? slowest.f / (2 * h) : 0))
-                           : 2 * m + 2) *
+        return (has_inside
+                    ? larger(2 * m + 4 * p - 5, 4 * m + p - 3 - (slowest.b > slowest.f ? slowest.f / (2 * h) : 0))
+                    : 2 * m + 2) *
                h;
     case SCHEDULE_DUALPIPE:
         return (has_inside ? 2 * m + p - 3 : m) * h;
@@ -248,7 +249,8 @@ struct pipeline_idle schedule_idle(const struct layout_spec *layout, const struc
     if (layout->schedule == SCHEDULE_GPIPE || layout->schedule == SCHEDULE_1F1B) {
         double without_s = plain_total(layout, load, 0);
         double with_s = load->hop_s > 0 ? plain_total(layout, load, load->hop_s) : without_s;
-        return (struct pipeline_idle){.bubble_s = larger(without_s - work_s, 0), .hops_s = larger(with_s - without_s, 0)};
+        return (struct pipeline_idle){.bubble_s = larger(without_s - work_s, 0),
+                                      .hops_s = larger(with_s - without_s, 0)};
     }
     return (struct pipeline_idle){.bubble_s = larger(other_bubble(layout, load), 0),
                                   .hops_s = load->hop_s > 0 ? other_hops(layout, load) : 0};

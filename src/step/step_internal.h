@@ -333,7 +333,9 @@ struct point {
     int64_t layer;
     int kind;
     bool is_last_layer;
-    bool is_recomputed; /* this layer keeps its input only */
+    bool
+        is_first_backward; /* no gradient of a layer before it is on its way: the last layer, where a rank has one chunk */
+    bool is_recomputed;    /* this layer keeps its input only */
     struct saved_layer saved;
 };
 bool is_sharded(const struct step_shape *shape);      /* ZeRO 3 over several ranks */
