@@ -63,8 +63,8 @@ static void draw(struct drawn *drawn, const char *network)
                    offloads[below(5)], model >= 2 && model <= 4 && below(2) == 0 ? " ep=2" : "", extras[below(6)]);
 }
 
-/* Schedules that keep a micro-batch until its weight gradients, and chunks of unequal layers, hold other amounts than whole
- * micro-batches at whole layers; the estimate takes the most of both at one time. */
+/* Schedules that keep a micro-batch until its weight gradients, and chunks of unequal layers or whose gradients appear chunk by
+ * chunk, hold other amounts than whole micro-batches at whole layers; the estimate takes the most of both at one time. */
 static bool has_exact_peak(const struct question *question)
 {
     const struct layout_spec *layout = &question->layout;
@@ -72,7 +72,8 @@ static bool has_exact_peak(const struct question *question)
     for (int64_t i = 0; i < layout->pp; i++) {
         is_even = is_even && layout_stage_layers(layout, &question->model, i) % layout->vpp == 0;
     }
-    bool is_alike = is_even && !(layout->offloads_activations && layout->recompute == RECOMPUTE_BLOCK);
+    bool is_alike = is_even && question->software.framework.has_persistent_gradients &&
+                    !(layout->offloads_activations && layout->recompute == RECOMPUTE_BLOCK);
     return !schedule_puts_off_weights(layout) && (layout->schedule != SCHEDULE_INTERLEAVED || is_alike);
 }
 
