@@ -55,13 +55,14 @@ static const char *crossing_text(struct sp_arena *arena, const struct sensitivit
     const struct sensitivity_row *row = &sensitivity->rows[figure];
     const struct sensitivity_crossing *crossing = is_above ? &row->above : &row->below;
     if (!crossing->is_found) {
-        return NULL;
+        return crossing->is_bound ? "perhaps: not all layouts were searched" : NULL;
     }
     const char *at = figure == SENSITIVITY_LATENCY ? sp_format(arena, "%s x now", report_three(arena, crossing->factor))
                                                    : value_text(arena, figure, crossing->value);
-    const char *winner = crossing->winner < 0 ? "none of the kept layouts fits"
-                                              : report_winner_text(arena, sensitivity, crossing->winner);
-    return sp_format(arena, "%s %s: %s", is_above ? "above" : "below", at, winner);
+    const char *winner =
+        crossing->winner < 0 ? "nothing fits" : report_winner_text(arena, sensitivity, crossing->winner);
+    return sp_format(arena, "%s %s%s: %s", is_above ? "above" : "below", at, crossing->is_bound ? " or sooner" : "",
+                     winner);
 }
 
 enum { FIGURE_COLUMN, NOW_COLUMN, UP_COLUMN, DOWN_COLUMN, BELOW_COLUMN, ABOVE_COLUMN, N_COLUMNS };

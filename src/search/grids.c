@@ -118,13 +118,17 @@ static void append_unit(struct sp_arena *arena, struct units *units, const struc
     units->items[units->n++] = *unit;
 }
 
-static int64_t unit_size(const struct space *space, const struct unit *unit, const struct grids *grids)
+static void size_unit(const struct space *space, const struct grids *grids, struct unit *unit)
 {
-    int64_t size = 0;
+    unit->size = 0;
+    unit->n_ranks = 0;
     for (int g = 0; g < unit->n_grids; g++) {
-        size += space_grid_size(space, unit->framework, &grids->items[unit->first_grid + g]);
+        const struct grid *grid = &grids->items[unit->first_grid + g];
+        struct values batches;
+        space_micro_batches(space, grid->dp, &batches);
+        unit->size += space_grid_size(space, unit->framework, grid);
+        unit->n_ranks += batches.n;
     }
-    return size;
 }
 
 static void add_methods(const struct space *space, struct unit *unit, struct units *units, const struct grids *grids)
@@ -140,7 +144,7 @@ static void add_methods(const struct space *space, struct unit *unit, struct uni
             space_parts(space, unit->method, unit->sp, &parts);
             for (int i = 0; i < parts.n; i++) {
                 unit->part = parts.items[i];
-                unit->size = unit_size(space, unit, grids);
+                size_unit(space, grids, unit);
                 append_unit(space->arena, units, unit);
             }
         }
@@ -177,6 +181,8 @@ void units_open(const struct space *space, uint64_t first_index, struct units *u
     uint64_t first = first_index;
     for (int i = 0; i < units->n; i++) {
         units->items[i].first_index = first;
+        units->items[i].first_rank = units->n_ranks;
         first += (uint64_t)units->items[i].size;
+        units->n_ranks += units->items[i].n_ranks;
     }
 }
