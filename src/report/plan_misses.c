@@ -66,14 +66,19 @@ const char *report_plan_miss_text(struct sp_arena *arena, const struct report_pl
                      report_three(arena, missing.bytes / GIB), missing.is_of_host ? " of host memory" : "");
 }
 
-const char *report_plan_remark(struct sp_arena *arena, const struct report_plan *plan)
+void report_plan_remarks(const struct report_plan *plan, struct sp_texts *remarks)
 {
     double capacity_bytes = plan->base->hardware.gpu.hbm_capacity.value;
     double asked_bytes = plan->asked->max_memory_bytes;
-    return asked_bytes > capacity_bytes ? sp_format(arena, "--max-memory %s is above the %s of the GPU: no limit",
-                                                    sp_quantity_print(arena, asked_bytes, SP_BYTES),
-                                                    sp_quantity_print(arena, capacity_bytes, SP_BYTES))
-                                        : NULL;
+    if (asked_bytes > capacity_bytes) {
+        sp_texts_add(remarks, "--max-memory %s is above the %s of the GPU: no limit",
+                     sp_quantity_print(remarks->arena, asked_bytes, SP_BYTES),
+                     sp_quantity_print(remarks->arena, capacity_bytes, SP_BYTES));
+    }
+    if (plan->plan->idle_values != NULL) {
+        sp_texts_add(remarks, "%s: in no layout, as the degrees must multiply to the GPUs; leave out or change",
+                     plan->plan->idle_values);
+    }
 }
 
 /* Rules by name, and what it means to break one. A rule that is not here is told by its name. */

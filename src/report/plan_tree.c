@@ -76,9 +76,10 @@ const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct repo
     report_tree_number(&tree, "evaluated", (double)plan->plan->evaluated);
     put_rejections(&tree, plan->plan);
     report_tree_begin(&tree, "remarks", SP_JSON_ARRAY);
-    const char *remark = report_plan_remark(arena, plan);
-    if (remark != NULL) {
-        report_tree_string(&tree, NULL, remark);
+    struct sp_texts remarks = {.arena = arena};
+    report_plan_remarks(plan, &remarks);
+    for (size_t i = 0; i < remarks.count; i++) {
+        report_tree_string(&tree, NULL, remarks.items[i]);
     }
     report_tree_end(&tree);
     report_tree_number(&tree, "elapsed_s", plan->plan->elapsed_s);

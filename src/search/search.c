@@ -104,6 +104,7 @@ struct sweep_of_units {
     struct plan *plan;
     enum relaxed relaxed;
     uint64_t first_index; /* of the layouts of this cluster size */
+    struct idle_values idle;
     struct crew crew;
 };
 
@@ -231,6 +232,7 @@ static bool search_size(const struct plan_question *asked, int64_t gpus, struct 
         return false;
     }
     units_open(space, sweep->first_index, &units, &grids);
+    idle_values_use(&sweep->idle, &units, &grids);
     sweep->plan->n_grids += grids.n;
     for (int i = 0; i < units.n; i++) {
         sweep->first_index += (uint64_t)units.items[i].size;
@@ -307,11 +309,14 @@ static bool run_search(const struct plan_question *asked, enum relaxed relaxed, 
     sweep->search.front.arena = arena;
     families_init(&sweep->search.families, arena, asked->n_top > asked->n_kept ? asked->n_top : asked->n_kept);
     crew_open(&sweep->crew, asked);
+    idle_values_open(&asked->axes, arena, &sweep->idle);
     bool is_good = search_sizes(asked, sweep, err);
     crew_close(&sweep->crew);
     if (is_good) {
         ranking_finish(&sweep->search.families, &sweep->search.front, asked->n_top, arena, plan);
         rejections_sort(plan);
+        bool has_all_sizes = asked->objective != PLAN_GPUS; /* that one ends with the first that has anything */
+        plan->idle_values = has_all_sizes ? idle_values_text(&sweep->idle, arena) : NULL;
     }
     return is_good;
 }

@@ -102,6 +102,7 @@ struct plan {
     bool is_cut;                   /* nothing fits of what was considered, which is not all: most_considered */
     int n_rejections;              /* by count, the largest first */
     struct plan_rejection rejections[MAX_REJECTIONS];
+    const char *idle_values; /* degrees asked for that no layout has, "--tp 3, --dp 5"; or NULL */
     int n_layouts; /* ranked: the best of each of the n_top best families (framework, method, degrees), and the front */
     const struct plan_layout *layouts;
     int n_kept; /* ranked, for sensitivity: the best of each of more families, and the front, thinned where it is long */

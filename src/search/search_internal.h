@@ -95,9 +95,22 @@ struct units {
     int64_t n_ranks;   /* of all units */
     int64_t n_refused; /* values of degrees that leave no cluster, each counted once after those before it */
     const char *refused;
+    bool is_refused_foreign; /* the example is of a value that does not divide the cluster */
 };
 /* In the order of the space. */
 void units_open(const struct space *space, uint64_t first_index, struct units *units, struct grids *grids);
+/* Values of --tp, --sp, --pp and --dp that no layout of any cluster size has, each as an option, "--tp 3". */
+struct idle_values {
+    int n;
+    struct idle_value {
+        const char *axis;
+        int64_t value;
+        bool is_used;
+    } * items;
+};
+void idle_values_open(const struct plan_axes *axes, struct sp_arena *arena, struct idle_values *idle);
+void idle_values_use(struct idle_values *idle, const struct units *units, const struct grids *grids);
+const char *idle_values_text(const struct idle_values *idle, struct sp_arena *arena); /* NULL: there are none */
 /* Layouts of a family: micro-batches x placements x shardings x schedules with their recomputations. */
 int64_t space_grid_size(const struct space *space, enum framework_id framework, const struct grid *grid);
 int space_shardings(const struct space *space); /* of zero x offload */
