@@ -175,7 +175,7 @@ static bool plan_one(struct command_context *context, const struct command_optio
     struct plan *plan = sp_arena_alloc(arena, sizeof(*plan));
     const struct report_style style = command_style(context, options);
     if (!plan_options_read(options, arena, question, err) || !resolve_cluster(context, question, base, err) ||
-        !search(context, question, plan, err)) {
+        !search(context, question, plan, err) || !plan_single_check(question, &options->plan, plan, arena, err)) {
         return false;
     }
     const struct answering answering = {arena, &style, question};

@@ -220,9 +220,26 @@ test_expect_success 'fewest GPUs and cheapest try smaller clusters' '
 '
 
 test_expect_success 'nothing to consider' '
-	expect_exit 1 seqplan plan $base --tp 4 --sp 4 && sed -n 2p out | grep "^none of 1 layouts keeps the rules" && within_100 out &&
-	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --format json && test "$(json_get out considered)" = 1 &&
+	expect_exit 1 seqplan plan $base --tp 4,8 --sp 4 && sed -n 2p out | grep "^none of 2 layouts keeps the rules" && within_100 out &&
+	expect_exit 1 seqplan plan $base --tp 4,8 --sp 4 --format json && test "$(json_get out considered)" = 2 &&
 	test "$(json_get out nearest_miss)" = null
+'
+
+test_expect_success 'a single layout that breaks a rule is refused as estimate refuses it' '
+	for broken in "--dp 2 --tp 8" "--recompute block:999" "--ep 2" "--sp-method none --sp 2" "--zero 1 --offload parameters" \
+		"--tp 8 --micro-batch 3 --global-batch 128" "--micro-batch 2000000"
+	do
+		expect_exit 2 seqplan estimate $base $broken && cp err wanted && expect_exit 2 seqplan plan $base $broken &&
+		test ! -s out && diff wanted err || return 1
+	done &&
+	expect_error 2 "ep 2, etp 1: llama-3.1-8b has no experts" seqplan plan $base --dp 2 --ep 2
+'
+
+test_expect_success 'a value that no layout has is named, and moves nothing' '
+	expect_exit 0 seqplan plan $base $small --format json && batch=$(json_get out plans.0.global_batch) &&
+	expect_exit 0 seqplan plan $base $small --dp 1,2,3 --format json && test "$(json_get out plans.0.global_batch)" = "$batch" &&
+	json_get out remarks | grep -e "--dp 3: in no layout" && ! grep -e "--dp 1" out && grep "dp 3 does not divide 8 gpus" out &&
+	expect_exit 0 seqplan plan $base $small --tp 3,8 && grep "^  warning  --tp 3: in no layout" out && within_100 out
 '
 
 command -v script >/dev/null && test_set_prereq SCRIPT

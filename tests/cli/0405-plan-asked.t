@@ -12,8 +12,8 @@ test_expect_success 'nothing fits: CSV has a line without rank that says what is
 	tail -n 1 out | grep "^,,none of [0-9]* layouts reaches 71.0 % MFU; the fastest has [0-9.]*,--model llama-3.1-8b " &&
 	expect_exit 1 seqplan plan $base $small --max-memory 7GiB --format csv &&
 	tail -n 1 out | grep "^,,none of [0-9]* layouts fits in the 7.00 GiB asked; the nearest lacks [0-9.]* GiB,--model " &&
-	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --format csv &&
-	printf "%s\n" "rank,pareto,differs,options" ",,none of 1 layouts keeps the rules," >wanted && cmp wanted out
+	expect_exit 1 seqplan plan $base --tp 4,8 --sp 4 --format csv &&
+	printf "%s\n" "rank,pareto,differs,options" ",,none of 2 layouts keeps the rules," >wanted && cmp wanted out
 '
 
 test_expect_success 'headroom: less than a GPU has, and none is fine' '
@@ -38,7 +38,7 @@ test_expect_success 'a limit above what a GPU has is remarked upon' '
 	expect_exit 0 seqplan plan $base $small --max-memory 61GiB --format json && test "$(json_get out remarks)" = "[]" &&
 	expect_exit 1 seqplan plan $base $small --seq 6M --max-memory 93GiB &&
 	sed -n 2p out | grep "layouts fits; the nearest lacks " && grep -e "^  warning  $remark$" out &&
-	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --max-memory 93GiB && grep -e "^  warning  $remark$" out
+	expect_exit 1 seqplan plan $base --tp 4,8 --sp 4 --max-memory 93GiB && grep -e "^  warning  $remark$" out
 '
 
 test_expect_success 'why not: each limit by its own size' '
