@@ -395,6 +395,12 @@ static bool read_constraints(const struct reading *reading, const struct plan_ty
         return sp_fail(reading->err, SP_ERROR_USAGE,
                        "--deadline is for a whole run: add --tokens, as in --tokens 15T --deadline 30d");
     }
+    if (typed->deadline != NULL &&
+        !sp_quantity_parse(typed->deadline, SP_SECONDS, &question->deadline_s, &(struct sp_error){0})) {
+        return sp_fail(reading->err, SP_ERROR_USAGE,
+                       "--deadline: expected a time with its unit such as \"30d\" or \"12h\", found \"%.60s\"",
+                       typed->deadline);
+    }
     return read_quantity(reading, "max-memory", typed->max_memory, SP_BYTES, &question->max_memory_bytes) &&
            read_quantity(reading, "min-mfu", typed->min_mfu, SP_FRACTION, &question->min_mfu_frac) &&
            read_quantity(reading, "deadline", typed->deadline, SP_SECONDS, &question->deadline_s) &&

@@ -120,4 +120,17 @@ test_expect_success 'a long path widens the line of the command that has it, and
 	awk "length > 100 && !/ --model 0000/ { print; bad = 1 } END { exit bad }" out
 '
 
+test_expect_success 'limits far below what is usual are told in their own units' '
+	expect_exit 1 seqplan plan $base $small --max-memory 1KiB && sed -n 2p out | grep "fits in the 1.00 KiB asked; " &&
+	expect_exit 1 seqplan plan $base $small --tokens 1T --deadline 1s &&
+	sed -n 2p out | grep "layouts is done in 1.00 s; the fastest takes [0-9]* days:$" &&
+	expect_error 2 "--deadline: expected a time with its unit such as \"30d\" or \"12h\", found \"30\"" \
+		seqplan plan $base --tokens 1T --deadline 30
+'
+
+test_expect_success 'what has nothing in common is not suggested' '
+	expect_exit 2 seqplan plan $base --zero 4 && grep "expected some of 0, 1, 2, 3, found \"4\"$" err &&
+	expect_exit 2 seqplan estimate $base --zero 4 && grep "expected one of 0, 1, 2, 3, found \"4\"$" err
+'
+
 test_done

@@ -153,4 +153,9 @@ test_expect_success 'where no network joins nodes, more GPUs are told to need on
 	grep -q "need a network between nodes" out
 '
 
+test_expect_success 'a dp that does not fit the cluster is refused for that, not for a batch that nobody gave' '
+	expect_exit 2 seqplan limits --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 64K --dp 3 --sp 2 &&
+	grep "with this tp, sp and pp, dp is 4$" err
+'
+
 test_done

@@ -40,6 +40,7 @@ static struct sensitivity made_up(struct plan_layout kept[2])
     nvlink->up = (struct sensitivity_change){.step_time_frac = -0.0123, .fits = true};
     nvlink->down = (struct sensitivity_change){.step_time_frac = 0.00003, .fits = true, .winner = 1};
     nvlink->below = (struct sensitivity_crossing){.is_found = true, .factor = 0.471, .value = 212e9, .winner = 1};
+    sensitivity.rows[SENSITIVITY_NETWORK].value = 50e9;
     struct sensitivity_row *latency = &sensitivity.rows[SENSITIVITY_LATENCY];
     latency->above = (struct sensitivity_crossing){.is_found = true, .factor = 3.57, .value = 1, .winner = 1};
     struct sensitivity_row *capacity = &sensitivity.rows[SENSITIVITY_HBM_CAPACITY];
@@ -65,7 +66,9 @@ static void table_tells_changes_and_where_another_wins(void **state)
     assert_string_equal(cell(&grid, SENSITIVITY_INTRA, 0), "NVLink");
     assert_string_equal(cell(&grid, SENSITIVITY_INTRA, 1), "450 GB/s");
     assert_string_equal(cell(&grid, SENSITIVITY_INTRA, 2), "-1.2 %");
-    assert_string_equal(cell(&grid, SENSITIVITY_INTRA, 3), "0");
+    assert_string_equal(cell(&grid, SENSITIVITY_INTRA, 3), "< 0.1 %");
+    assert_string_equal(cell(&grid, SENSITIVITY_HBM_BANDWIDTH, 3), "0");
+    assert_string_equal(cell(&grid, SENSITIVITY_NETWORK, 1), "-"); /* it changes nothing */
     assert_string_equal(cell(&grid, SENSITIVITY_INTRA, 4),
                         "below 212 GB/s: tp 1 sp 12 usp (ulysses 3) pp 3 dp 2 ep 5, megatron");
     assert_string_equal(cell(&grid, SENSITIVITY_LATENCY, 5),
