@@ -63,6 +63,9 @@ static const char *slow_text(struct sp_arena *arena, const struct report_plan *p
 const char *report_plan_miss_text(struct sp_arena *arena, const struct report_plan *plan)
 {
     const char *considered = report_count(arena, plan->plan->considered);
+    if (plan->plan->is_interrupted) {
+        return sp_format(arena, "interrupted: nothing that fits was found among %s layouts", considered);
+    }
     if (plan->plan->considered == 0) {
         return "nothing to consider: what is asked of methods, frameworks, schedules and chunks goes together in no "
                "layout; give an axis more values";
@@ -89,6 +92,10 @@ void report_plan_remarks(const struct report_plan *plan, struct sp_texts *remark
         sp_texts_add(remarks, "--max-memory %s is above the %s of the GPU: no limit",
                      sp_quantity_print(remarks->arena, asked_bytes, SP_BYTES),
                      sp_quantity_print(remarks->arena, capacity_bytes, SP_BYTES));
+    }
+    if (plan->plan->is_interrupted) {
+        sp_texts_add(remarks, "interrupted: the best of %s layouts, the rest was not considered; run it again for all",
+                     report_count(remarks->arena, plan->plan->considered));
     }
     if (plan->plan->idle_values != NULL) {
         sp_texts_add(remarks, "%s: in no layout, as the degrees must multiply to the GPUs; leave out or change",

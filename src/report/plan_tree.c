@@ -74,6 +74,7 @@ const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct repo
     report_tree_string(&tree, "objective", plan_objective_names[plan->asked->objective]);
     report_tree_number(&tree, "considered", (double)plan->plan->considered);
     report_tree_number(&tree, "evaluated", (double)plan->plan->evaluated);
+    report_tree_bool(&tree, "interrupted", plan->plan->is_interrupted);
     put_rejections(&tree, plan->plan);
     report_tree_begin(&tree, "remarks", SP_JSON_ARRAY);
     struct sp_texts remarks = {.arena = arena};

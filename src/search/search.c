@@ -194,8 +194,9 @@ static void run_waves(struct sweep_of_units *sweep, struct units *units)
         if (asked->progress != NULL) {
             asked->progress(asked->user, done, total);
         }
+        sweep->plan->is_interrupted = asked->is_stopped != NULL && asked->is_stopped();
         bool is_enough = asked->effort == PLAN_ANY && sweep->search.families.n > 0;
-        if (is_enough || first + size >= units->n) {
+        if (is_enough || sweep->plan->is_interrupted || first + size >= units->n) {
             break;
         }
     }
@@ -291,7 +292,8 @@ static bool search_sizes(const struct plan_question *asked, struct sweep_of_unit
         if (!search_size(asked, sizes[i], sweep, err)) {
             return false;
         }
-        if ((asked->objective == PLAN_GPUS || asked->effort == PLAN_ANY) && sweep->search.families.n > 0) {
+        bool is_answered = (asked->objective == PLAN_GPUS || asked->effort == PLAN_ANY) && sweep->search.families.n > 0;
+        if (is_answered || sweep->plan->is_interrupted) {
             break;
         }
     }
@@ -316,7 +318,7 @@ static bool run_search(const struct plan_question *asked, enum relaxed relaxed, 
         ranking_finish(&sweep->search.families, &sweep->search.front, asked->n_top, arena, plan);
         rejections_sort(plan);
         bool has_all_sizes = asked->objective != PLAN_GPUS; /* that one ends with the first that has anything */
-        plan->idle_values = has_all_sizes ? idle_values_text(&sweep->idle, arena) : NULL;
+        plan->idle_values = has_all_sizes && !plan->is_interrupted ? idle_values_text(&sweep->idle, arena) : NULL;
     }
     return is_good;
 }
@@ -351,7 +353,8 @@ bool plan_search(const struct plan_question *question, struct sp_arena *arena, s
 {
     double start = now_s();
     if (!run_search(question, RELAXED_NOTHING, arena, plan, err) ||
-        (plan->n_layouts == 0 && question->effort == PLAN_WHOLE && !find_nearest_miss(question, arena, plan, err))) {
+        (plan->n_layouts == 0 && !plan->is_interrupted && question->effort == PLAN_WHOLE &&
+         !find_nearest_miss(question, arena, plan, err))) {
         return false;
     }
     plan->elapsed_s = now_s() - start;

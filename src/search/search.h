@@ -69,6 +69,7 @@ struct plan_question {
     int n_threads;       /* 0: as OpenMP has it */
     void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL; from one thread */
     void *user;
+    bool (*is_stopped)(void); /* may be NULL; whether to end with what was found so far (is_interrupted) */
 };
 void plan_question_init(struct plan_question *question, struct sp_arena *arena);
 
@@ -99,6 +100,7 @@ struct plan {
     int64_t considered, evaluated; /* considered = evaluated + the sum of rejections */
     int64_t n_ranks;               /* degrees with a micro-batch that were priced: what a search costs */
     int64_t n_grids;               /* of degrees that were laid out to begin with, which costs by itself */
+    bool is_interrupted;           /* not all was considered: is_stopped() */
     bool is_cut;                   /* nothing fits of what was considered, which is not all: most_considered */
     int n_rejections;              /* by count, the largest first */
     struct plan_rejection rejections[MAX_REJECTIONS];

@@ -274,7 +274,8 @@ static int challenge(struct contest *contest, double factor)
     if (contest->rematch == NULL) {
         return -1;
     }
-    if (rematch_ranks(contest->rematch) > contest->most_ranks) {
+    bool is_stopped = contest->asked->is_stopped != NULL && contest->asked->is_stopped();
+    if (is_stopped || rematch_ranks(contest->rematch) > contest->most_ranks) {
         contest->is_cut = true;
         return -1;
     }

@@ -133,4 +133,29 @@ test_expect_success 'what has nothing in common is not suggested' '
 	expect_exit 2 seqplan estimate $base --zero 4 && grep "expected one of 0, 1, 2, 3, found \"4\"$" err
 '
 
+# A plan of some seconds, on one thread. In the background of a script SIGINT is ignored unless it is set right.
+large='--model deepseek-v3 --hardware dgx-h100 --gpus 2048 --seq 128K --threads 1'
+interrupted() {
+	perl -e "\$SIG{INT} = q(DEFAULT); exec @ARGV" "$SEQPLAN" plan $large "$@" >out 2>err </dev/null &
+	pid=$!
+	sleep 2 && kill -INT $pid
+	code=0
+	wait $pid || code=$?
+	test $code -eq 4
+}
+
+# shellcheck disable=SC2086
+test_expect_success 'a plan that is interrupted prints what it has found' '
+	interrupted --format json && test "$(json_get out interrupted)" = true && test "$(json_get out sensitivity)" = null &&
+	grep "^seqplan: interrupted after [0-9]* layouts, the rest was not considered$" err && json_get out plans.0.layout &&
+	json_get out remarks | grep "interrupted: the best of " && perl -MJSON::PP -e '\''
+		my $p = decode_json(join "", <>);
+		my $sum = $p->{evaluated};
+		$sum += $_->{count} for @{$p->{rejected}};
+		exit($sum == $p->{considered} ? 0 : 1);
+	'\'' out &&
+	interrupted && grep "^  warning  interrupted: the best of " out &&
+	expect_exit 0 seqplan plan $base $small --format json && test "$(json_get out interrupted)" = false
+'
+
 test_done
