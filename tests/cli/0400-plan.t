@@ -183,7 +183,10 @@ test_expect_success 'nothing fits: exit 1, no plans, and what comes nearest' '
 		die "changes\n" if ref $miss->{changes} ne "ARRAY";
 	'\'' &&
 	expect_exit 1 seqplan estimate $(json_get miss.json nearest_miss.options) --format json &&
-	test "$(json_get out peak_bytes)" = "$(json_get miss.json nearest_miss.peak_bytes)"
+	for key in schema layout peak_bytes step_time_s memory_bytes communication time_s bound
+	do
+		test "$(json_get out $key)" = "$(json_get miss.json nearest_miss.$key)" || return 1
+	done
 '
 
 test_expect_success 'nothing fits, in the table' '
