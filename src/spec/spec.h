@@ -519,6 +519,7 @@ struct request {
     bool is_other_network;   /* what an answer read by --layout overrode of its network is not about this one */
     struct sp_texts assumed; /* what an answer read by --layout had assumed, and its values therefore still are */
 };
+extern const int64_t largest_micro_batch; /* more is refused */
 void request_init(struct request *request, struct sp_arena *arena);
 
 /* A request made complete and legal: everything that is needed to price one layout. */
