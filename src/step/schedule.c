@@ -179,8 +179,11 @@ static double zbv_bubble(const struct parts *others, double stages, double m)
 /* Half of the stages at each end; an overlapped pair is taken as forward and backward one after the other. */
 static double dualpipe_bubble(const struct parts *others, double stages)
 {
-    double share = stages > 2 ? (stages / 2 - 1) / (stages - 1) : 0;
-    return share * (others->b - others->w + larger(others->f, others->b - others->f));
+    if (stages <= 2) {
+        return 0;
+    }
+    double share = (stages / 2 - 1) / (stages - 1);
+    return share * (others->b - others->w) + larger(share * others->f, share * others->b - others->f / (stages - 1));
 }
 
 static double other_bubble(const struct layout_spec *layout, const struct pipeline_load *load)
