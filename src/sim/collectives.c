@@ -147,12 +147,17 @@ static bool has_input(const struct communicator *c, const struct collective_edge
     return true;
 }
 
+static uint32_t slot_of(const struct communicator *c, int e)
+{
+    return (uint32_t)c->first_slot + (uint32_t)e;
+}
+
 static void send_flow(struct simulator *sim, struct communicator *c, int e)
 {
     struct collective_edge *edge = &c->edges[e];
     bool is_first = edge->done % c->chunks == 0;
-    start_flow(sim, edge->edge, is_first ? &edge->first : &edge->later,
-               flow_owner(OWNER_EDGE, (uint64_t)(c->first_slot + e)), c->transfer->axis, &edge->flow);
+    start_flow(sim, edge->edge, is_first ? &edge->first : &edge->later, flow_owner(OWNER_EDGE, slot_of(c, e)),
+               c->transfer->axis, &edge->flow);
 }
 
 static void try_send(struct simulator *sim, struct communicator *c, int e)
@@ -164,8 +169,7 @@ static void try_send(struct simulator *sim, struct communicator *c, int e)
     edge->is_sending = true;
     bool is_first = edge->done % c->chunks == 0;
     if (is_first && edge->first.latency_ps > 0) {
-        event_post(sim->queue, sim->now_ps + edge->first.latency_ps,
-                   (struct event){EVENT_EDGE, (uint32_t)(c->first_slot + e), 0});
+        event_post(sim->queue, sim->now_ps + edge->first.latency_ps, (struct event){EVENT_EDGE, slot_of(c, e), 0});
     } else {
         send_flow(sim, c, e);
     }
@@ -278,7 +282,7 @@ static void resume_edge(struct simulator *sim, struct communicator *c, int e, do
     double sent_ps = in_step_ps - (double)edge->first.latency_ps;
     edge->done = step * chunks;
     edge->is_sending = true;
-    uint32_t slot = (uint32_t)(c->first_slot + e);
+    uint32_t slot = slot_of(c, e);
     if (sent_ps < 0) {
         event_post(sim->queue, sim->now_ps + (int64_t)ceil(-sent_ps), (struct event){EVENT_EDGE, slot, 0});
         return;

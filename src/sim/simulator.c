@@ -252,11 +252,12 @@ static bool run(struct simulator *sim, struct sp_error *err)
     return true;
 }
 
+static const double NS_PER_S = 1e9;
+
 static double seconds_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    static const double NS_PER_S = 1e9;
     return (double)now.tv_sec + (double)now.tv_nsec / NS_PER_S;
 }
 

@@ -263,7 +263,7 @@ static int layers_at_work(const struct stage_problem *problem, struct layer_at_w
 {
     const struct step_shape *shape = problem->shape;
     const int64_t bottoms[N_BOTTOMS] = {1, problem->recomputed + 1};
-    int64_t tops[N_TOPS];
+    int64_t tops[N_TOPS] = {0};
     int n_tops = tops_of(problem, tops);
     int n = 0;
     for (int i = 0; i < n_tops; i++) {

@@ -26,15 +26,16 @@ struct stage_builder {
     struct schedule_order order;
     int64_t *left; /* by chunk: backward actions that have not come yet */
     bool *begun;   /* by chunk: a micro-batch has come */
-    int n, capacity;
+    int n;
+    int64_t capacity;
     struct work *works;
 };
 
-static void *grown(struct sp_arena *arena, const void *items, int64_t count, size_t size)
+static void *grown(struct sp_arena *arena, const void *items, int64_t count, int64_t *capacity, size_t size)
 {
     enum { FIRST = 64 };
-    int64_t wanted = count > 0 ? 2 * count : FIRST;
-    void *larger = sp_arena_array(arena, (size_t)wanted, size);
+    *capacity = *capacity > 0 ? 2 * *capacity : FIRST;
+    void *larger = sp_arena_array(arena, (size_t)*capacity, size);
     if (count > 0) {
         memcpy(larger, items, (size_t)count * size);
     }
@@ -44,8 +45,7 @@ static void *grown(struct sp_arena *arena, const void *items, int64_t count, siz
 static struct work *add_work(struct stage_builder *stage, const struct segment_key *key, int64_t micro_batch)
 {
     if (stage->n == stage->capacity) {
-        stage->works = grown(stage->program->arena, stage->works, stage->n, sizeof stage->works[0]);
-        stage->capacity = stage->capacity > 0 ? 2 * stage->capacity : 64;
+        stage->works = grown(stage->program->arena, stage->works, stage->n, &stage->capacity, sizeof stage->works[0]);
     }
     struct work *work = &stage->works[stage->n++];
     *work = (struct work){.key = *key, .is_beside = key->part != PART_TO_STAGE && key->part != PART_FROM_STAGE};
@@ -266,8 +266,7 @@ struct entry_list {
 static int64_t append(struct entry_list *list, const struct program_entry *entry)
 {
     if (list->n == list->capacity) {
-        list->entries = grown(list->arena, list->entries, list->n, sizeof list->entries[0]);
-        list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        list->entries = grown(list->arena, list->entries, list->n, &list->capacity, sizeof list->entries[0]);
     }
     list->entries[list->n] = *entry;
     return list->n++;

@@ -193,7 +193,7 @@ static void add_reduction(struct program_builder *builder, struct op_lists *list
     double buckets = bucket > 0 ? fmin(fmax(ceil(row->collective_bytes / bucket), 1), MAX_BUCKETS) : 1;
     struct operator_row piece = *row;
     piece.time_s /= buckets;
-    for (double i = 0; i < buckets; i++) { /* add_row() takes the same share of the bytes as of the time */
+    for (int i = 0; i < (int)buckets; i++) { /* add_row() takes the same share of the bytes as of the time */
         add_row(lists, &piece, MOMENT_OPTIMIZER);
     }
 }

@@ -11,12 +11,12 @@ static double larger(double a, double b)
 
 /* ---- gpipe, 1f1b: exact for any stages --------------------------------------------------------------------------- */
 
-static bool is_first(int run, int64_t at)
+static bool has_no_previous(int run, int64_t at)
 {
     return run == 0 && at == 0;
 }
 
-static bool is_last(const struct pipeline_load *load, int run, int64_t at)
+static bool has_no_next(const struct pipeline_load *load, int run, int64_t at)
 {
     return run + 1 == load->n_runs && at + 1 == load->runs[run].count;
 }
@@ -25,8 +25,8 @@ static bool is_last(const struct pipeline_load *load, int run, int64_t at)
 static struct stage_time with_hops(const struct pipeline_load *load, int run, int64_t at, double hop_s)
 {
     struct stage_time time = load->times[load->runs[run].class];
-    time.forward_s += is_last(load, run, at) ? 0 : hop_s;
-    time.backward_s += is_first(run, at) ? 0 : hop_s;
+    time.forward_s += has_no_next(load, run, at) ? 0 : hop_s;
+    time.backward_s += has_no_previous(run, at) ? 0 : hop_s;
     return time;
 }
 

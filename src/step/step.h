@@ -362,6 +362,20 @@ extern const char *const doubt_names[];
 /* Seconds that each can be at most; 0: it does not apply. */
 void step_doubts(const struct question *question, const struct estimate *estimate, double doubts_s[N_DOUBTS]);
 
+/* Transfers that can meet on links, which the estimate prices apart (contention.c). */
+struct contention {
+    const char *where; /* "the NICs", "the spine", ... */
+    enum axis axes[2]; /* whose transfers; N_AXES: all that go there */
+    double time_s;     /* that they are there at most, beyond what the estimate has */
+};
+enum { MAX_CONTENTIONS = 24 };
+struct contentions {
+    int n;
+    struct contention items[MAX_CONTENTIONS];
+};
+void step_contentions(const struct question *question, const struct estimate *estimate,
+                      struct contentions *contentions);
+
 /* ---- remarks ---------------------------------------------------------------------------------------------------- */
 
 /* Adds to question->warnings and ->assumed what only the finished estimate shows: bubble, nearly full memory, sibling

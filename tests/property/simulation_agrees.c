@@ -161,6 +161,63 @@ static void every_layout_agrees(void **test)
     }
 }
 
+/* On links that are shared a step takes no less, and where transfers get in each other's way for more than a hundredth of it the
+ * estimate has said so (step_contentions()). */
+static bool check_shared(struct sp_arena *arena, const struct drawn *drawn, const struct question *question)
+{
+    static const double SEEN = 0.01;
+    struct estimate *estimate = test_malloc(sizeof *estimate);
+    const struct sim_options options = {.chunks = 1};
+    struct sim_result result;
+    struct sp_error err = {0};
+    struct contentions contentions;
+    double doubts[N_DOUBTS];
+    double least = 1 - AGREEMENT;
+    double warned = 0;
+    double delayed = 0;
+    step_estimate(question, estimate);
+    step_doubts(question, estimate, doubts);
+    step_contentions(question, estimate, &contentions);
+    assert_true(sim_run(question, &options, arena, &result, &err));
+    for (int d = 0; d < N_DOUBTS; d++) {
+        least -= doubts[d] / estimate->step_time_s;
+    }
+    for (int i = 0; i < contentions.n; i++) {
+        warned = fmax(warned, contentions.items[i].time_s / estimate->step_time_s);
+    }
+    for (int axis = 0; axis < N_AXES; axis++) {
+        delayed += result.delays[axis].delayed_s / estimate->step_time_s;
+    }
+    if (result.step_time_s < least * estimate->step_time_s || (delayed > SEEN && warned < SEEN)) {
+        fail_msg("%s: simulated %.6g s, estimated %.6g s, %.2f %% delayed, %.2f %% warned of", drawn->settings,
+                 result.step_time_s, estimate->step_time_s, 100 * delayed, 100 * warned);
+    }
+    check_sums(question, &result);
+    test_free(estimate);
+    return delayed > SEEN;
+}
+
+static void contention_is_warned_of(void **test)
+{
+    (void)test;
+    static const char *const networks[] = {"ib-hdr", "eth-100g",
+                                           "ib-ndr set=network.oversubscription=3 set=network.leaf_nodes=2"};
+    int contended = 0;
+    for (int done = 0; done < LAYOUTS / 2;) {
+        struct sp_arena *arena = sp_arena_open();
+        struct question question;
+        struct sp_error err = {0};
+        struct drawn drawn;
+        draw(&drawn, networks[done % 3]);
+        if (question_try(arena, drawn.settings, &question, &err)) {
+            contended += check_shared(arena, &drawn, &question) ? 1 : 0;
+            done++;
+        }
+        sp_arena_close(arena);
+    }
+    assert_true(contended > LAYOUTS / 50);
+}
+
 /* The estimate's own layout of the contract leaves nothing open that counts, and agrees. */
 static void a_plain_layout_needs_no_excuse(void **test)
 {
@@ -192,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plain_layout_needs_no_excuse),
         cmocka_unit_test(every_layout_agrees),
+        cmocka_unit_test(contention_is_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
