@@ -111,15 +111,17 @@ struct channel {
 enum { MAX_PHASES = 3 };
 struct phase {
     bool uses_inner, uses_outer, uses_pairs;
-    int steps;
-    double inner_bytes, outer_bytes, pair_bytes; /* of a step, on each edge */
-    double step_ps;                              /* alone */
+    bool is_trees; /* steps: pieces that go up and down, one behind the other; and depth of the trees */
+    int steps, depth;
+    double inner_bytes, outer_bytes, pair_bytes, tree_bytes; /* of a step, on each edge */
+    double step_ps;                                          /* alone */
 };
 
 struct collective_edge {
     int32_t edge;     /* class */
     int32_t from, to; /* nodes */
     enum edge_purpose purpose;
+    int tree, offset; /* of a tree: which, and steps before its first piece comes */
     struct message first, later; /* of the chunks of a step */
     int32_t flow;
     int32_t done; /* messages arrived */

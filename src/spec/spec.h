@@ -229,6 +229,7 @@ struct network_spec {
     struct sp_figure all_to_all_efficiency;
     struct sp_figure latency;
     struct sp_figure leaf_nodes;       /* SP_FIGURE_NONE: nothing is known of its switches */
+    struct sp_figure collective_piece; /* SP_FIGURE_NONE: all-reduces over nodes use no trees */
     struct sp_figure oversubscription; /* SP_FIGURE_NONE: 1 */
     bool is_rail_optimised;
     bool is_inside_node; /* PCIe between the NVLink pairs of one node: reaches no other node */

@@ -126,6 +126,10 @@ static void folded_equals_exact(void **state)
         "model=qwen3-8b hardware=dgx-h100 gpus=24 tp=4 sp=6 method=ring framework=ring-flash-attn seq=49152 batch=2 "
         "set=network.leaf_nodes=1 set=network.oversubscription=4",
         1e-6);
+    /* all-reduces over 13 nodes in trees: every node has a place of its own */
+    agree_folded("model=llama-3.1-8b hardware=dgx-h100 gpus=104 tp=8 dp=13 seq=8192 method=none zero=0 batch=13 "
+                 "set=network.latency=2ms set=network.leaf_nodes=4 set=network.oversubscription=6",
+                 1e-6);
     agree_folded(
         "model=qwen3-8b hardware=gb200-nvl72 gpus=96 tp=8 sp=12 method=allgather framework=megatron seq=98304 batch=1",
         1e-6);
@@ -222,6 +226,31 @@ static void jitter_repeats_with_its_seed(void **state)
     assert_close(step_of(disturbed, &one), first_s, 0);
     assert_true(fabs(step_of(disturbed, &other) / first_s - 1) > 1e-9);
     assert_true(first_s > 1.01 * plain_s); /* the mean alone makes 2 % of the kernels, waiting for the slowest more */
+}
+
+/* A tree over 13 nodes alone takes (33a); with one NIC at a fifth of its rate it takes longer, but no more than five times; folded
+ * and exact agree on it. */
+static void a_tree_waits_for_its_slowest_edge(void **state)
+{
+    (void)state;
+    const char *settings =
+        "model=llama-3.1-8b hardware=dgx-h100 gpus=104 tp=8 dp=13 seq=8192 method=none zero=0 batch=13 "
+        "set=network.latency=2ms";
+    const struct sim_slow_link slow = {.links = "nic:3.2", .share = 0.2};
+    struct sp_arena *arena = sp_arena_open();
+    struct question question;
+    struct estimate *estimate = test_malloc(sizeof *estimate);
+    question_from(arena, settings, &question);
+    step_estimate(&question, estimate);
+    double plain_s = step_of(settings, &(struct sim_options){0});
+    double slow_s = step_of(settings, &(struct sim_options){.n_slow_links = 1, .slow_links = &slow});
+    double exact_s = step_of(settings, &(struct sim_options){.n_slow_links = 1, .slow_links = &slow, .is_exact = true});
+    double reduce_s = estimate->time_s[TIME_DP_EXPOSED];
+    assert_close(plain_s, estimate->step_time_s, 1e-6);
+    assert_true(slow_s > plain_s + reduce_s && slow_s < plain_s + 4 * reduce_s);
+    assert_close(slow_s, exact_s, 1e-6);
+    test_free(estimate);
+    sp_arena_close(arena);
 }
 
 static void background_traffic_takes_its_share(void **state)
@@ -343,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_slow_gpu_holds_up_all),
         cmocka_unit_test(slow_links_cost_what_crosses_them),
         cmocka_unit_test(jitter_repeats_with_its_seed),
+        cmocka_unit_test(a_tree_waits_for_its_slowest_edge),
         cmocka_unit_test(background_traffic_takes_its_share),
         cmocka_unit_test(what_is_not_there_is_refused),
         cmocka_unit_test(a_real_cycle_is_named),
