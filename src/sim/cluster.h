@@ -9,7 +9,7 @@
 enum edge_purpose {
     EDGE_INNER, /* of a ring over a group: to the next member of the same domain */
     EDGE_OUTER, /* to the member of the next domain that has the same place there */
-    EDGE_UP,    /* of a tree over the domains, by member of the same place: to the parent; detail: 2 x group + which tree */
+    EDGE_UP, /* of a tree over the domains, by member of the same place: to the parent; detail: 2 x group + which tree */
     EDGE_DOWN,  /* to a child */
     EDGE_PAIR,  /* to every other member */
     EDGE_HOP,   /* of the attention method, so many positions further */

@@ -57,7 +57,7 @@ struct sim_options {
     int n_slow_gpus, n_slow_links;
     const struct sim_slow_gpu *slow_gpus;
     const struct sim_slow_link *slow_links;
-    const struct step_program *program; /* to run instead of the question's own; NULL: that one */
+    const struct step_program *program;                /* to run instead of the question's own; NULL: that one */
     const struct sim_sink *sink;                       /* or NULL */
     void (*progress)(void *context, double done_frac); /* or NULL: called now and then */
     void *progress_context;

@@ -121,7 +121,7 @@ struct collective_edge {
     int32_t edge;     /* class */
     int32_t from, to; /* nodes */
     enum edge_purpose purpose;
-    int tree, offset; /* of a tree: which, and steps before its first piece comes */
+    int tree, offset;            /* of a tree: which, and steps before its first piece comes */
     struct message first, later; /* of the chunks of a step */
     int32_t flow;
     int32_t done; /* messages arrived */

@@ -32,8 +32,8 @@ static void sum_links(const struct estimate *estimate, double inside_s[N_AXES], 
 /* Gathers and scatters of ZeRO run beside everything of a layer: kernels, and the transfers between them. */
 static bool runs_beside(const struct question *question, enum axis a, enum axis b)
 {
-    bool is_sharded = question->layout.zero >= 2 && (a == AXIS_DP || b == AXIS_DP);
-    return is_sharded && a != b;
+    bool is_zero = question->layout.zero >= 2 && (a == AXIS_DP || b == AXIS_DP);
+    return is_zero && a != b;
 }
 
 static double both(const double link_s[N_AXES], enum axis a, enum axis b)

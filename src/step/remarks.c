@@ -98,10 +98,12 @@ static void remark_launches(struct question *question, const struct estimate *es
     }
 }
 
+/* Nor is it said of less that a simulation would tell more. */
+static const double SEEN_FRAC = 0.005;
+
 /* What only a simulation settles, where it can be seen. */
 static void remark_doubts(struct question *question, const struct estimate *estimate)
 {
-    static const double SEEN_FRAC = 0.005;
     double doubts_s[N_DOUBTS];
     step_doubts(question, estimate, doubts_s);
     for (int d = 0; d < N_DOUBTS; d++) {
