@@ -49,7 +49,10 @@ OPENMP := -fopenmp
 
 # The device program: outside the layers, only where there is something to build it with.
 NVCC ?= $(shell command -v nvcc)
-NVCCFLAGS ?= -O3 -std=c++17 -lineinfo -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+NVCCFLAGS ?= -O3 -std=c++17 -lineinfo -Xcompiler -Wall,-Wextra,-fopenmp
+# Kernels of Hopper's own instructions are compiled for it alone; the rest also runs, through PTX, on what came later.
+CUDA_ARCH_hopper := -gencode arch=compute_90a,code=sm_90a
+CUDA_ARCH_portable := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 CUDA_SRC := $(wildcard src/cuda/*.cu)
 DEVICE := $(if $(and $(NVCC),$(CUDA_SRC)),build/seqplan-device)
 
@@ -287,9 +290,12 @@ build/sources: TEXT = $(SRC)
 build/version build/sources: FORCE
 	@mkdir -p build && { printf '%s\n' '$(TEXT)' | cmp -s - $@ || printf '%s\n' '$(TEXT)' >$@; }
 
-build/seqplan-device: $(CUDA_SRC) $(wildcard src/cuda/*.h src/cuda/*.cuh) Makefile
-	@mkdir -p build $(if $(Q),&& echo '  NVCC $@')
-	$(Q)$(NVCC) $(NVCCFLAGS) -o $@ $(CUDA_SRC) $(NVCC_LIBS)
+build/cuda/%.o: src/cuda/%.cu $(wildcard src/cuda/*.h src/cuda/*.cuh) Makefile
+	@mkdir -p $(@D) $(if $(Q),&& echo '  NVCC $<')
+	$(Q)$(NVCC) $(NVCCFLAGS) $(CUDA_ARCH_$(if $(findstring _hopper,$<),hopper,portable)) -c -o $@ $<
+build/seqplan-device: $(CUDA_SRC:src/cuda/%.cu=build/cuda/%.o)
+	@$(if $(Q),echo '  LINK $@')
+	$(Q)$(NVCC) -o $@ $^ -Xcompiler -fopenmp $(NVCC_LIBS)
 
 compile_commands.json: Makefile build/sources | deps ## for editors and language servers
 	@{ echo '['; sep=; for f in $(SRC) $(TEST_SRC) $(SUPPORT_SRC); do printf '%s{"directory": "%s", "file": "%s", "command": "%s"}' \
