@@ -15,9 +15,10 @@
 #define TILE_COLUMNS 64
 #define TILE_GROUP_BYTES (8 * TILE_ROW_BYTES)
 
-// A barrier that is not met within this many cycles (seconds) means a fault in the kernel: trap, so that the caller sees
-// an error in place of a GPU that hangs.
-#define BARRIER_CYCLES (1ll << 33)
+// A barrier that is not met within this many attempts (each suspends the thread for a while; hundreds of milliseconds in
+// all) means a fault in the kernel: trap, so that the caller sees an error in place of a GPU that hangs. Reading a clock
+// here instead costs the kernels the registers of their accumulators.
+#define BARRIER_ATTEMPTS (1 << 24)
 
 __device__ __forceinline__ uint32_t shared_address(const void *pointer)
 {
@@ -63,12 +64,10 @@ __device__ __forceinline__ bool barrier_try(uint32_t address, int parity)
 __device__ __forceinline__ void barrier_wait(uint64_t *barrier, int parity)
 {
     uint32_t address = shared_address(barrier);
-    if (barrier_try(address, parity))
-        return;
-    long long start = clock64();
-    while (!barrier_try(address, parity))
-        if (clock64() - start > BARRIER_CYCLES)
-            __trap();
+    for (int attempt = 0; attempt < BARRIER_ATTEMPTS; attempt++)
+        if (barrier_try(address, parity))
+            return;
+    __trap();
 }
 
 // Barriers of the hardware, by number: `sync` waits until `threads` threads have arrived or are waiting.
