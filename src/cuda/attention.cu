@@ -46,7 +46,7 @@ cudaError_t attention_forward(const struct attention_block *b, const void *q, co
     if (b->path == ATTENTION_HOPPER && (!is_hopper() || b->no_maximum))
         return cudaErrorNotSupported;
     return b->path != ATTENTION_PORTABLE && !b->no_maximum && is_hopper() ? forward_hopper(b, q, k, v, out, stream)
-                                                                           : forward_portable(b, q, k, v, out, stream);
+                                                                          : forward_portable(b, q, k, v, out, stream);
 }
 
 cudaError_t attention_backward(const struct attention_block *b, const void *q, const void *k, const void *v,

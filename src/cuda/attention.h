@@ -31,9 +31,9 @@ struct attention_block {
 // Accumulating (`o_sum` set, `o` not): the result is merged into what `o_sum` and `lse` hold, exactly as if both sets of
 // keys had been one; start with zeros and -infinity (attention_clear).
 struct attention_output {
-    void *o;       // bf16 [q_tokens][q_heads][head_dim]
-    float *o_sum;  // float32, the same shape
-    float *lse;    // [q_heads][lse_pitch], natural logarithm of the sum of the exponentials of a row's scores
+    void *o;      // bf16 [q_tokens][q_heads][head_dim]
+    float *o_sum; // float32, the same shape
+    float *lse;   // [q_heads][lse_pitch], natural logarithm of the sum of the exponentials of a row's scores
     int64_t lse_pitch;
 };
 

@@ -93,8 +93,8 @@ __device__ __forceinline__ void start_dv(float (&dv)[D / 2], const uint32_t (&p)
 {
 #pragma unroll
     for (int step = 0; step < BLOCK_QUERIES / 16; step++)
-        wgmma_registers<1>(dv, p + 4 * step,
-                           operand(d_o + step * 16 * TILE_ROW_BYTES, BLOCK_QUERIES * TILE_ROW_BYTES), 1);
+        wgmma_registers<1>(dv, p + 4 * step, operand(d_o + step * 16 * TILE_ROW_BYTES, BLOCK_QUERIES * TILE_ROW_BYTES),
+                           1);
     wgmma_commit();
 }
 
@@ -113,8 +113,8 @@ template <int D> __device__ __forceinline__ void start_dq(float (&dq)[D / 4], ui
 {
 #pragma unroll
     for (int step = 0; step < BLOCK_KEYS / 16; step++)
-        wgmma_shared<1, 1>(dq, operand(ds + step * 16 * TILE_ROW_BYTES, 0),
-                           operand(k + step * 16 * TILE_ROW_BYTES, 0), step > 0);
+        wgmma_shared<1, 1>(dq, operand(ds + step * 16 * TILE_ROW_BYTES, 0), operand(k + step * 16 * TILE_ROW_BYTES, 0),
+                           step > 0);
     wgmma_commit();
 }
 
@@ -303,14 +303,14 @@ __global__ void __launch_bounds__(BACKWARD_THREADS, 1)
 }
 
 template <int D>
-static cudaError_t launch(const struct attention_block *b, const void *q, const void *k, const void *v,
-                          const void *d_o, const void *rows, const struct attention_gradients *g, cudaStream_t stream)
+static cudaError_t launch(const struct attention_block *b, const void *q, const void *k, const void *v, const void *d_o,
+                          const void *rows, const struct attention_gradients *g, cudaStream_t stream)
 {
     const size_t bytes = sizeof(struct backward_shared<D>);
     static_assert(sizeof(struct backward_shared<D>) <= 227 * 1024, "shared memory of a multiprocessor");
     struct backward_maps maps;
-    struct gradient_args out = {
-        g->dq_sum, (__nv_bfloat16 *)g->dk, (__nv_bfloat16 *)g->dv, g->dk_sum, g->dv_sum, (const float *)rows};
+    struct gradient_args out = {g->dq_sum, (__nv_bfloat16 *)g->dk, (__nv_bfloat16 *)g->dv, g->dk_sum,
+                                g->dv_sum, (const float *)rows};
     int n_blocks = ceiling(b->k_tokens, BLOCK_KEYS);
     cudaError_t error = tensor_map(&maps.q, q, b->q_tokens, b->q_heads, D, BLOCK_QUERIES);
 
@@ -324,8 +324,8 @@ static cudaError_t launch(const struct attention_block *b, const void *q, const 
         error = cudaFuncSetAttribute(backward_kernel<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess)
         return error;
-    backward_kernel<D><<<(unsigned)(n_blocks * b->kv_heads), BACKWARD_THREADS, bytes, stream>>>(
-        maps, block_args_of(b), out, n_blocks);
+    backward_kernel<D><<<(unsigned)(n_blocks * b->kv_heads), BACKWARD_THREADS, bytes, stream>>>(maps, block_args_of(b),
+                                                                                                out, n_blocks);
     return cudaGetLastError();
 }
 

@@ -129,8 +129,8 @@ static cudaError_t launch(const struct attention_block *b, const struct backward
         cudaFuncSetAttribute(portable_backward_kernel<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess)
         return error;
-    portable_backward_kernel<D><<<(unsigned)(n_blocks * b->kv_heads), PORTABLE_THREADS, bytes, stream>>>(block_args_of(b), *t,
-                                                                                                n_blocks);
+    portable_backward_kernel<D>
+        <<<(unsigned)(n_blocks * b->kv_heads), PORTABLE_THREADS, bytes, stream>>>(block_args_of(b), *t, n_blocks);
     return cudaGetLastError();
 }
 

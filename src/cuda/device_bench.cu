@@ -17,14 +17,14 @@
 #define BACKWARD_FLOP 10.0
 
 struct bench {
-    const char *tokens, *heads, *masks, *passes;
+    const char *tokens, *heads, *masks, *passes, *output;
     int head_dim, repeats;
     enum attention_path path;
 };
 
 struct buffers {
     __nv_bfloat16 *q, *k, *v, *d_o, *o, *dq, *dk, *dv;
-    float *lse, *dq_sum;
+    float *lse, *dq_sum, *o_sum, *sum_lse;
     void *rows;
 };
 
@@ -74,6 +74,8 @@ static cudaError_t make_buffers(const struct attention_block *b, struct buffers 
     TRY(cudaMalloc((void **)&x->dk, nk * 2));
     TRY(cudaMalloc((void **)&x->dv, nk * 2));
     TRY(cudaMalloc((void **)&x->lse, (size_t)b->q_tokens * (size_t)b->q_heads * sizeof(float)));
+    TRY(cudaMalloc((void **)&x->sum_lse, (size_t)b->q_tokens * (size_t)b->q_heads * sizeof(float)));
+    TRY(cudaMalloc((void **)&x->o_sum, nq * sizeof(float)));
     TRY(cudaMalloc((void **)&x->dq_sum, attention_dq_bytes(b)));
     TRY(cudaMalloc(&x->rows, attention_rows_bytes(b)));
     return cudaDeviceSynchronize();
@@ -81,17 +83,25 @@ static cudaError_t make_buffers(const struct attention_block *b, struct buffers 
 
 static void free_buffers(struct buffers *x)
 {
-    void *all[] = {x->q, x->k, x->v, x->d_o, x->o, x->dq, x->dk, x->dv, x->lse, x->dq_sum, x->rows};
+    void *all[] = {x->q,  x->k,   x->v,      x->d_o,   x->o,       x->dq,  x->dk,
+                   x->dv, x->lse, x->dq_sum, x->o_sum, x->sum_lse, x->rows};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         cudaFree(all[i]);
 }
 
-static cudaError_t run_pass(const struct attention_block *b, const struct buffers *x, bool backward)
+// What a forward pass writes: its own result, or one merged into an earlier one, at once or by the merge kernel.
+static cudaError_t run_pass(const struct bench *o, const struct attention_block *b, const struct buffers *x,
+                            bool backward)
 {
     struct attention_output out = {x->o, NULL, x->lse, b->q_tokens};
+    struct attention_output sum = {NULL, x->o_sum, x->sum_lse, b->q_tokens};
     struct attention_gradients g = {x->dq_sum, x->dk, x->dv, NULL, NULL};
+    if (!backward && strcmp(o->output, "sum") == 0)
+        return attention_forward(b, x->q, x->k, x->v, &sum, 0);
     if (!backward)
-        return attention_forward(b, x->q, x->k, x->v, &out, 0);
+        TRY(attention_forward(b, x->q, x->k, x->v, &out, 0));
+    if (!backward)
+        return strcmp(o->output, "merge") == 0 ? attention_merge(b, x->o, x->lse, &sum, 0) : cudaSuccess;
     TRY(cudaMemsetAsync(x->dq_sum, 0, attention_dq_bytes(b), 0));
     TRY(attention_rows(b, x->o, x->d_o, x->lse, b->q_tokens, x->rows, 0));
     TRY(attention_backward(b, x->q, x->k, x->v, x->d_o, x->rows, &g, 0));
@@ -104,18 +114,21 @@ static int compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static cudaError_t time_pass(const struct attention_block *b, const struct buffers *x, bool backward, int repeats,
-                             float *ms)
+static cudaError_t time_pass(const struct bench *o, const struct attention_block *b, const struct buffers *x,
+                             bool backward, float *ms)
 {
+    struct attention_output sum = {NULL, x->o_sum, x->sum_lse, b->q_tokens};
+    int repeats = o->repeats;
     cudaEvent_t start, end;
     TRY(cudaEventCreate(&start));
     TRY(cudaEventCreate(&end));
+    TRY(attention_clear(b, &sum, 0));
     for (int i = 0; i < WARM_UPS; i++)
-        TRY(run_pass(b, x, backward));
+        TRY(run_pass(o, b, x, backward));
     TRY(cudaDeviceSynchronize());
     for (int i = 0; i < repeats; i++) {
         TRY(cudaEventRecord(start, 0));
-        TRY(run_pass(b, x, backward));
+        TRY(run_pass(o, b, x, backward));
         TRY(cudaEventRecord(end, 0));
         TRY(cudaEventSynchronize(end));
         TRY(cudaEventElapsedTime(&ms[i], start, end));
@@ -130,16 +143,19 @@ static cudaError_t bench_shape(const struct bench *o, const struct attention_blo
     float ms[MAX_REPEATS];
     struct buffers x = {};
     TRY(make_buffers(b, &x));
-    TRY(run_pass(b, &x, false)); // the backward pass needs its results
+    struct bench plain = *o;
+    plain.output = "plain";
+    TRY(run_pass(&plain, b, &x, false)); // the backward pass needs its results
     for (int backward = 0; backward < 2; backward++) {
         if (!strstr(o->passes, backward ? "backward" : "forward"))
             continue;
-        TRY(time_pass(b, &x, backward, o->repeats, ms));
+        TRY(time_pass(o, b, &x, backward, ms));
         double flop = (backward ? BACKWARD_FLOP : FORWARD_FLOP) * attention_pairs(b) * b->q_heads * b->head_dim;
         double median = ms[o->repeats / 2];
-        printf("%s\t%s\t%d\t%d/%d\t%d\t%s\t%.4f\t%.4f\t%.4f\t%.1f\n", o->path == ATTENTION_PORTABLE ? "portable" : "hopper",
-               backward ? "backward" : "forward", b->q_tokens, b->q_heads, b->kv_heads, b->head_dim,
-               b->causal ? "causal" : "full", median, (double)ms[0], (double)ms[o->repeats - 1], flop / median * 1e-9);
+        printf("%s\t%s\t%d\t%d/%d\t%d\t%s\t%.4f\t%.4f\t%.4f\t%.1f\n",
+               o->path == ATTENTION_PORTABLE ? "portable" : "hopper", backward ? "backward" : "forward", b->q_tokens,
+               b->q_heads, b->kv_heads, b->head_dim, b->causal ? "causal" : "full", median, (double)ms[0],
+               (double)ms[o->repeats - 1], flop / median * 1e-9);
         fflush(stdout);
     }
     free_buffers(&x);
@@ -174,11 +190,12 @@ static cudaError_t bench_all(const struct bench *o)
 static const char usage[] =
     "usage: seqplan-device bench-attention [--tokens 16384,32768] [--heads 32/8,32/32] [--head-dim 128]\n"
     "         [--mask causal,full] [--pass forward,backward] [--path hopper|portable] [--repeats 7]\n"
+    "         [--output plain|sum|merge]\n"
     "Prints, tab-separated: path, pass, tokens, heads, head dimension, mask, median, least and most ms, TFLOP/s.\n";
 
 int device_bench_attention(int argc, char **argv)
 {
-    struct bench o = {"16384", "32/8", "causal,full", "forward,backward", 128, 7, ATTENTION_HOPPER};
+    struct bench o = {"16384", "32/8", "causal,full", "forward,backward", "plain", 128, 7, ATTENTION_HOPPER};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--tokens") == 0)
@@ -189,6 +206,8 @@ int device_bench_attention(int argc, char **argv)
             o.masks = value;
         else if (strcmp(argv[i], "--pass") == 0)
             o.passes = value;
+        else if (strcmp(argv[i], "--output") == 0)
+            o.output = value;
         else if (strcmp(argv[i], "--head-dim") == 0)
             o.head_dim = atoi(value);
         else if (strcmp(argv[i], "--repeats") == 0)

@@ -36,7 +36,7 @@ struct run {
     const struct test_case *c;
     enum attention_path path;
     uint64_t random;
-    char why[256];
+    char why[256], remark[128];
     void *device[24];
     size_t bytes[24];
     int n_device;
@@ -94,7 +94,8 @@ static bool guards_untouched(struct run *r)
         TRY(cudaMemcpy(guard + at_end, p + GUARD_BYTES + r->bytes[i], GUARD_BYTES, cudaMemcpyDeviceToHost));
         for (size_t j = 0; j < sizeof guard; j++)
             if (guard[j] != POISON)
-                return fail(r, "buffer %d of %zu bytes: written %s it", i, r->bytes[i], j < at_end ? "before" : "after");
+                return fail(r, "buffer %d of %zu bytes: written %s it", i, r->bytes[i],
+                            j < at_end ? "before" : "after");
     }
     return true;
 }
@@ -137,7 +138,8 @@ static double lse_error_of(const float *x, const double *reference, size_t n)
 static bool fetch_bf16(struct run *r, const void *device, size_t n, double *values)
 {
     uint16_t *raw = (uint16_t *)malloc(n * sizeof *raw);
-    cudaError_t error = raw ? cudaMemcpy(raw, device, n * sizeof *raw, cudaMemcpyDeviceToHost) : cudaErrorMemoryAllocation;
+    cudaError_t error =
+        raw ? cudaMemcpy(raw, device, n * sizeof *raw, cudaMemcpyDeviceToHost) : cudaErrorMemoryAllocation;
     for (size_t i = 0; error == cudaSuccess && i < n; i++)
         values[i] = bf16_value(raw[i]);
     free(raw);
@@ -176,8 +178,7 @@ static bool random_tensor(struct run *r, double scale, size_t n, void *device, d
         return fail(r, "out of memory");
     random_bf16(&r->random, scale, n, raw, *values);
     bool fine = device_alloc(r, device, n * sizeof *raw);
-    cudaError_t error =
-        fine ? cudaMemcpy(*(void **)device, raw, n * sizeof *raw, cudaMemcpyHostToDevice) : cudaSuccess;
+    cudaError_t error = fine ? cudaMemcpy(*(void **)device, raw, n * sizeof *raw, cudaMemcpyHostToDevice) : cudaSuccess;
     free(raw);
     return fine && (error == cudaSuccess || fail(r, "copy to the device: %s", cudaGetErrorString(error)));
 }
@@ -193,8 +194,7 @@ static int piece_start(const struct test_case *c, int piece)
     return (int)((int64_t)c->q_tokens * piece / pieces_of(c));
 }
 
-// Positions of the tokens in the sequence. Striped shards hold every ranks-th token; their lengths differ by one at most
-// when the pieces are cut as above only if the tokens divide, so striped cases have lengths that do.
+// Positions of the tokens in the sequence. Striped shards hold every ranks-th token; the lengths of striped cases divide.
 static void positions(const struct test_case *c, struct values *x)
 {
     for (int i = 0; i < c->q_tokens; i++)
@@ -223,8 +223,8 @@ static bool prepare(struct run *r, struct tensors *t, struct values *x)
     if (!random_tensor(r, c->logits, nq, &t->q, &x->q) || !random_tensor(r, 1, nk, &t->k, &x->k) ||
         !random_tensor(r, 1, nk, &t->v, &x->v) || !random_tensor(r, 1, nq, &t->d_o, &x->d_o) ||
         !device_alloc(r, &t->o, nq * 2) || !device_alloc(r, &t->dq, nq * 2) || !device_alloc(r, &t->dk, nk * 2) ||
-        !device_alloc(r, &t->dv, nk * 2) || !device_alloc(r, &t->lse, rows * 4) || !device_alloc(r, &t->rows, rows_bytes) ||
-        !device_alloc(r, &t->dq_sum, dq_bytes))
+        !device_alloc(r, &t->dv, nk * 2) || !device_alloc(r, &t->lse, rows * 4) ||
+        !device_alloc(r, &t->rows, rows_bytes) || !device_alloc(r, &t->dq_sum, dq_bytes))
         return false;
     if (c->split != WHOLE && (!device_alloc(r, &t->o_sum, nq * 4) || !device_alloc(r, &t->dk_sum, nk * 4) ||
                               !device_alloc(r, &t->dv_sum, nk * 4) || !device_alloc(r, &t->partial, nq * 2) ||
@@ -309,7 +309,8 @@ static bool ring_forward(struct run *r, const struct tensors *t)
                 size_t qs = (size_t)piece_start(c, qp), ks = (size_t)piece_start(c, kp);
                 struct attention_block b = piece_block(r, qp, kp);
                 struct attention_output into = {NULL, t->o_sum + qs * q_row, t->lse + qs, c->q_tokens};
-                struct attention_output plain = {bf16_at(t->partial, qs * q_row), NULL, t->partial_lse + qs, c->q_tokens};
+                struct attention_output plain = {bf16_at(t->partial, qs * q_row), NULL, t->partial_lse + qs,
+                                                 c->q_tokens};
                 TRY(attention_forward(&b, bf16_at(t->q, qs * q_row), bf16_at(t->k, ks * k_row),
                                       bf16_at(t->v, ks * k_row), c->separate_merge ? &plain : &into, 0));
                 if (c->separate_merge)
@@ -330,13 +331,15 @@ static bool ring_backward(struct run *r, const struct tensors *t)
         size_t qs = (size_t)piece_start(c, qp);
         struct attention_block own = piece_block(r, qp, qp);
         int rank = qp < c->ranks ? qp : 2 * c->ranks - 1 - qp;
-        TRY(attention_rows(&own, bf16_at(t->o, qs * q_row), bf16_at(t->d_o, qs * q_row), t->lse + qs, c->q_tokens, rows, 0));
+        TRY(attention_rows(&own, bf16_at(t->o, qs * q_row), bf16_at(t->d_o, qs * q_row), t->lse + qs, c->q_tokens, rows,
+                           0));
         for (int step = 0; step < c->ranks; step++)
             for (int half = 0; half < halves; half++) {
                 int kp = piece_of(c, (rank - step + c->ranks) % c->ranks, half);
                 size_t ks = (size_t)piece_start(c, kp);
                 struct attention_block b = piece_block(r, qp, kp);
-                struct attention_gradients g = {(float *)dq_sum, NULL, NULL, t->dk_sum + ks * k_row, t->dv_sum + ks * k_row};
+                struct attention_gradients g = {(float *)dq_sum, NULL, NULL, t->dk_sum + ks * k_row,
+                                                t->dv_sum + ks * k_row};
                 TRY(attention_backward(&b, bf16_at(t->q, qs * q_row), bf16_at(t->k, ks * k_row),
                                        bf16_at(t->v, ks * k_row), bf16_at(t->d_o, qs * q_row), rows, &g, 0));
             }
@@ -453,6 +456,7 @@ static bool check_no_maximum(struct run *r, struct errors *e)
     struct errors broken = {};
     if (!whole_forward(r, &t, true) || !compare_forward(r, &t, &x, &broken))
         return false;
+    snprintf(r->remark, sizeof r->remark, "# without the running maximum: o %.1e lse %.1e\n", broken.o, broken.lse);
     return !(broken.o <= FORWARD_LIMIT) || fail(r, "without the maximum: error %.2e, not seen", broken.o);
 }
 
@@ -468,6 +472,8 @@ static bool check_repeats(struct run *r, struct errors *e)
     double *first[3] = {x.o, x.dk, x.dv};
     for (int repeat = 0; repeat < 3; repeat++) {
         TRY(cudaMemset(t.o, POISON, nq * 2));
+        TRY(cudaMemset(t.dk, POISON, nk * 2));
+        TRY(cudaMemset(t.dv, POISON, nk * 2));
         TRY(cudaMemset(t.dq_sum, 0, attention_dq_bytes(&b)));
         if (!whole_forward(r, &t, false) || !whole_backward(r, &t))
             return false;
@@ -477,7 +483,10 @@ static bool check_repeats(struct run *r, struct errors *e)
             if (!fetch_bf16(r, results[i], n, repeat == 0 ? first[i] : x.got))
                 return false;
             if (repeat > 0 && memcmp(first[i], x.got, n * sizeof(double)) != 0)
-                return fail(r, "run %d: another %s, error %.2e", repeat, i == 0 ? "output" : i == 1 ? "dK" : "dV",
+                return fail(r, "run %d: another %s, error %.2e", repeat,
+                            i == 0   ? "output"
+                            : i == 1 ? "dK"
+                                     : "dV",
                             error_of(x.got, first[i], n));
         }
         if (!fetch_bf16(r, t.dq, nq, repeat == 0 ? x.dq : x.got))
@@ -501,6 +510,9 @@ static bool check_paths_agree(struct run *r, struct errors *e)
     double *expected[4] = {x.o, x.dq, x.dk, x.dv}, *errors[4] = {&e->o, &e->dq, &e->dk, &e->dv};
     for (int pass = 0; pass < 2; pass++) {
         r->path = pass == 0 ? ATTENTION_PORTABLE : ATTENTION_HOPPER;
+        void *outputs[4] = {t.o, t.dq, t.dk, t.dv};
+        for (int i = 0; i < 4; i++)
+            TRY(cudaMemset(outputs[i], POISON, (i < 2 ? nq : nk) * 2));
         TRY(cudaMemset(t.dq_sum, 0, attention_dq_bytes(&b)));
         if (!whole_forward(r, &t, false) || !whole_backward(r, &t))
             return false;
@@ -513,7 +525,8 @@ static bool check_paths_agree(struct run *r, struct errors *e)
                 *errors[i] = error_of(x.got, expected[i], n);
         }
     }
-    if (!(e->o <= FORWARD_LIMIT) || !(e->dq <= BACKWARD_LIMIT) || !(e->dk <= BACKWARD_LIMIT) || !(e->dv <= BACKWARD_LIMIT))
+    if (!(e->o <= FORWARD_LIMIT) || !(e->dq <= BACKWARD_LIMIT) || !(e->dk <= BACKWARD_LIMIT) ||
+        !(e->dv <= BACKWARD_LIMIT))
         return fail(r, "paths differ: o %.2e, dQ %.2e, dK %.2e, dV %.2e", e->o, e->dq, e->dk, e->dv);
     return guards_untouched(r);
 }
@@ -570,7 +583,7 @@ static const struct test_case agreeing[] = {
 struct suite {
     uint64_t seed;
     const char *only;
-    bool small, hopper;
+    bool small, gpu, hopper;
     int count, failed;
 };
 
@@ -590,14 +603,14 @@ static bool run_test(struct suite *s, const struct test_case *c, enum attention_
     r.c = c;
     r.path = path;
     r.random = s->seed * 1000003 + (uint64_t)++s->count;
-    if (path != ATTENTION_PORTABLE && !s->hopper) {
-        printf("ok %d - %s # SKIP no GPU of compute capability 9.0\n", s->count, name);
+    if (!s->gpu || (path != ATTENTION_PORTABLE && !s->hopper)) {
+        printf("ok %d - %s # SKIP no GPU%s\n", s->count, name, s->gpu ? " of compute capability 9.0" : "");
         return true;
     }
     bool fine = what(&r, &e);
     printf("%s %d - %s\n", fine ? "ok" : "not ok", s->count, name);
     if (fine)
-        printf("# errors: o %.1e lse %.1e dQ %.1e dK %.1e dV %.1e\n", e.o, e.lse, e.dq, e.dk, e.dv);
+        printf("# errors: o %.1e lse %.1e dQ %.1e dK %.1e dV %.1e\n%s", e.o, e.lse, e.dq, e.dk, e.dv, r.remark);
     else
         printf("# %s\n", r.why);
     fflush(stdout);
@@ -607,6 +620,7 @@ static bool run_test(struct suite *s, const struct test_case *c, enum attention_
 }
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define FIRST_MAJOR 8    // compute capability of the portable kernels
 #define SMALL_TOKENS 700 // a memory checker is a hundred times slower
 
 static bool run_path(struct suite *s, enum attention_path path)
@@ -623,7 +637,7 @@ static bool run_path(struct suite *s, enum attention_path path)
 int device_test(int argc, char **argv)
 {
     struct suite s = {};
-    struct cudaDeviceProp device;
+    struct cudaDeviceProp device = {};
     s.seed = (uint64_t)time(NULL);
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--small") == 0)
@@ -637,13 +651,11 @@ int device_test(int argc, char **argv)
             return 2;
         }
     }
-    if (cudaGetDeviceProperties(&device, 0) != cudaSuccess) {
-        printf("1..0 # SKIP no GPU\n");
-        return 0;
-    }
-    s.hopper = device.major == 9;
-    printf("# %s, compute capability %d.%d, seed %llu\n", device.name, device.major, device.minor,
-           (unsigned long long)s.seed);
+    s.gpu = cudaGetDeviceProperties(&device, 0) == cudaSuccess && device.major >= FIRST_MAJOR;
+    s.hopper = s.gpu && device.major == 9;
+    if (s.gpu)
+        printf("# %s, compute capability %d.%d, seed %llu\n", device.name, device.major, device.minor,
+               (unsigned long long)s.seed);
     bool usable = run_path(&s, ATTENTION_PORTABLE) && run_test(&s, &broken, ATTENTION_PORTABLE, check_no_maximum) &&
                   run_path(&s, ATTENTION_HOPPER);
     for (size_t i = 0; usable && !s.small && i < COUNT(agreeing); i++)

@@ -50,8 +50,7 @@ __device__ __forceinline__ void produce(struct forward_shared<D, KEYS> *shared, 
 }
 
 // s = q * k^T, left in flight.
-template <int D, int KEYS>
-__device__ __forceinline__ void start_scores(float (&s)[KEYS / 2], uint32_t q, uint32_t k)
+template <int D, int KEYS> __device__ __forceinline__ void start_scores(float (&s)[KEYS / 2], uint32_t q, uint32_t k)
 {
 #pragma unroll
     for (int step = 0; step < D / 16; step++)

@@ -45,11 +45,12 @@ __device__ __forceinline__ void softmax_step(float (&s)[32], float (&o)[D / 2], 
 template <int D>
 __global__ void __launch_bounds__(PORTABLE_THREADS)
     portable_forward_kernel(struct block_args b, struct output_args out, const __nv_bfloat16 *q, const __nv_bfloat16 *k,
-                   const __nv_bfloat16 *v, int m_blocks, bool running)
+                            const __nv_bfloat16 *v, int m_blocks, bool running)
 {
     extern __shared__ __align__(16) uint8_t bytes[];
     struct portable_forward_shared<D> *shared = (struct portable_forward_shared<D> *)bytes;
-    int head = blockIdx.x / m_blocks, m = m_blocks - 1 - blockIdx.x % m_blocks, kv_head = head / (b.q_heads / b.kv_heads);
+    int head = blockIdx.x / m_blocks, m = m_blocks - 1 - blockIdx.x % m_blocks,
+        kv_head = head / (b.q_heads / b.kv_heads);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = m * PORTABLE_TILE + warp * 16 + lane / 4;
     int last_row = min((m + 1) * PORTABLE_TILE, b.q_tokens) - 1, seen = min(b.k_tokens, last_row + b.diagonal + 1);
     int n_blocks = seen > 0 ? (seen + PORTABLE_TILE - 1) / PORTABLE_TILE : 0;
@@ -76,7 +77,8 @@ __global__ void __launch_bounds__(PORTABLE_THREADS)
         __syncthreads();
         scores<D>(s, shared_at(shared->q), warp * 16, shared_at(shared->k[n % 2]));
         int first = n * PORTABLE_TILE + 2 * (lane % 4);
-        int limit[2] = {min(b.k_tokens - 1, row + b.diagonal) - first, min(b.k_tokens - 1, row + 8 + b.diagonal) - first};
+        int limit[2] = {min(b.k_tokens - 1, row + b.diagonal) - first,
+                        min(b.k_tokens - 1, row + 8 + b.diagonal) - first};
 #pragma unroll
         for (int i = 0; i < 32; i++)
             if (i / 4 * 8 + i % 2 > limit[i / 2 % 2])

@@ -185,8 +185,8 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high)
 // Four 8 x 8 matrices of bf16 from registers to shared memory, each lane with the address of one row.
 __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t *r)
 {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
-                 "r"(r[2]), "r"(r[3])
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]),
+                 "r"(r[1]), "r"(r[2]), "r"(r[3])
                  : "memory");
 }
 

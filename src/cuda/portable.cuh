@@ -106,8 +106,7 @@ __device__ __forceinline__ void accumulate(float *o, const uint32_t *p, uint32_t
 #pragma unroll
         for (int n = 0; n < W; n++) {
             uint32_t b[4];
-            load_matrices_transposed(
-                b, x_tile + chunk_at(step * 16 + lane % 16, first + 2 * n + lane / 16, D / 8));
+            load_matrices_transposed(b, x_tile + chunk_at(step * 16 + lane % 16, first + 2 * n + lane / 16, D / 8));
             multiply(o + 8 * n, p + 4 * step, b);
             multiply(o + 8 * n + 4, p + 4 * step, b + 2);
         }
