@@ -5,14 +5,12 @@
 // for the other. Within a warpgroup the scores of the next keys are multiplied before the softmax of these is needed.
 #include "hopper_host.cuh"
 
-#define BLOCK_QUERIES 128
-#define CONSUMERS 2
+#define GROUP_QUERIES 64
 #define STAGES 2
-#define FORWARD_THREADS ((1 + CONSUMERS) * WARPGROUP)
-#define TURN_BARRIER 1 // and the next: whose turn it is at the tensor cores
+#define TURN_BARRIER 1 // and the next ones: whose turn it is at the tensor cores
 
-template <int D, int KEYS> struct forward_shared {
-    uint8_t q[BLOCK_QUERIES * D * 2];
+template <int D, int KEYS, int GROUPS> struct forward_shared {
+    uint8_t q[GROUPS * GROUP_QUERIES * D * 2];
     uint8_t k[STAGES][KEYS * D * 2];
     uint8_t v[STAGES][KEYS * D * 2];
     uint64_t q_full, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
@@ -28,12 +26,12 @@ __device__ __forceinline__ void copy_tile(uint8_t *to, const CUtensorMap *map, u
         copy_box(to + c * rows * TILE_ROW_BYTES, map, barrier, c * TILE_COLUMNS, head, token);
 }
 
-template <int D, int KEYS>
-__device__ __forceinline__ void produce(struct forward_shared<D, KEYS> *shared, const CUtensorMap *q_map,
+template <int D, int KEYS, int GROUPS>
+__device__ __forceinline__ void produce(struct forward_shared<D, KEYS, GROUPS> *shared, const CUtensorMap *q_map,
                                         const CUtensorMap *k_map, const CUtensorMap *v_map, int m, int head,
                                         int kv_head, int n_blocks)
 {
-    copy_tile<D>(shared->q, q_map, &shared->q_full, BLOCK_QUERIES, head, m * BLOCK_QUERIES);
+    copy_tile<D>(shared->q, q_map, &shared->q_full, GROUPS * GROUP_QUERIES, head, m * GROUPS * GROUP_QUERIES);
     for (int i = 0; i <= n_blocks; i++) { // keys run one block ahead of values
         if (i < n_blocks) {
             barrier_wait(&shared->k_empty[i % STAGES], (i / STAGES & 1) ^ 1);
@@ -50,11 +48,12 @@ __device__ __forceinline__ void produce(struct forward_shared<D, KEYS> *shared, 
 }
 
 // s = q * k^T, left in flight.
-template <int D, int KEYS> __device__ __forceinline__ void start_scores(float (&s)[KEYS / 2], uint32_t q, uint32_t k)
+template <int D, int KEYS, int GROUPS>
+__device__ __forceinline__ void start_scores(float (&s)[KEYS / 2], uint32_t q, uint32_t k)
 {
 #pragma unroll
     for (int step = 0; step < D / 16; step++)
-        wgmma_shared<0, 0>(s, operand(q + step / 4 * BLOCK_QUERIES * TILE_ROW_BYTES + step % 4 * 32, 0),
+        wgmma_shared<0, 0>(s, operand(q + step / 4 * GROUPS * GROUP_QUERIES * TILE_ROW_BYTES + step % 4 * 32, 0),
                            operand(k + step / 4 * KEYS * TILE_ROW_BYTES + step % 4 * 32, 0), step > 0);
     wgmma_commit();
 }
@@ -141,15 +140,15 @@ __device__ __forceinline__ void release(uint64_t *barrier)
         barrier_arrive(barrier);
 }
 
-template <int D, int KEYS>
-__device__ __forceinline__ void consume(struct forward_shared<D, KEYS> *shared, const struct block_args &b,
+template <int D, int KEYS, int GROUPS>
+__device__ __forceinline__ void consume(struct forward_shared<D, KEYS, GROUPS> *shared, const struct block_args &b,
                                         const struct output_args &out, int m, int head, int n_blocks)
 {
     int me = threadIdx.x / WARPGROUP - 1, warp = threadIdx.x % WARPGROUP / 32;
-    int group_row = m * BLOCK_QUERIES + me * 64, warp_row = group_row + warp * 16;
+    int group_row = (m * GROUPS + me) * GROUP_QUERIES, warp_row = group_row + warp * 16;
     // Blocks of keys before this one are seen whole by every row of the warpgroup.
     int whole = max(0, min(b.k_tokens, group_row + b.diagonal + 1)) / KEYS;
-    uint32_t q = shared_address(shared->q) + me * 64 * TILE_ROW_BYTES;
+    uint32_t q = shared_address(shared->q) + me * GROUP_QUERIES * TILE_ROW_BYTES;
     float o[D / 2], s[KEYS / 2], maximum[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0}, factor[2];
     uint32_t p[KEYS / 4];
 
@@ -158,14 +157,14 @@ __device__ __forceinline__ void consume(struct forward_shared<D, KEYS> *shared, 
         o[i] = 0;
     if (n_blocks > 0) {
         int n = n_blocks - 1;
-        if (me == 1)
-            named_arrive(TURN_BARRIER, CONSUMERS * WARPGROUP);
+        if (me == GROUPS - 1)
+            named_arrive(TURN_BARRIER, 2 * WARPGROUP);
         barrier_wait(&shared->q_full, 0);
         barrier_wait(&shared->k_full[0], 0);
-        named_sync(TURN_BARRIER + me, CONSUMERS * WARPGROUP);
+        named_sync(TURN_BARRIER + me, 2 * WARPGROUP);
         wgmma_fence();
-        start_scores<D, KEYS>(s, q, shared_address(shared->k[0]));
-        named_arrive(TURN_BARRIER + 1 - me, CONSUMERS * WARPGROUP);
+        start_scores<D, KEYS, GROUPS>(s, q, shared_address(shared->k[0]));
+        named_arrive(TURN_BARRIER + (me + 1) % GROUPS, 2 * WARPGROUP);
         wgmma_wait<0>();
         wgmma_result(s);
         release(&shared->k_empty[0]);
@@ -176,11 +175,11 @@ __device__ __forceinline__ void consume(struct forward_shared<D, KEYS> *shared, 
             int at = i % STAGES, before = (i - 1) % STAGES;
             barrier_wait(&shared->k_full[at], i / STAGES & 1);
             barrier_wait(&shared->v_full[before], (i - 1) / STAGES & 1);
-            named_sync(TURN_BARRIER + me, CONSUMERS * WARPGROUP);
+            named_sync(TURN_BARRIER + me, 2 * WARPGROUP);
             wgmma_fence();
-            start_scores<D, KEYS>(s, q, shared_address(shared->k[at]));
+            start_scores<D, KEYS, GROUPS>(s, q, shared_address(shared->k[at]));
             start_output<D, KEYS>(o, p, shared_address(shared->v[before]));
-            named_arrive(TURN_BARRIER + 1 - me, CONSUMERS * WARPGROUP);
+            named_arrive(TURN_BARRIER + (me + 1) % GROUPS, 2 * WARPGROUP);
             wgmma_wait<1>();
             wgmma_result(s);
             release(&shared->k_empty[at]);
@@ -196,7 +195,7 @@ __device__ __forceinline__ void consume(struct forward_shared<D, KEYS> *shared, 
                 o[j] *= factor[j / 2 % 2];
         }
         if (me == 0) // the turn that the other handed over last
-            named_sync(TURN_BARRIER, CONSUMERS * WARPGROUP);
+            named_sync(TURN_BARRIER, 2 * WARPGROUP);
         int last = (n_blocks - 1) % STAGES;
         barrier_wait(&shared->v_full[last], (n_blocks - 1) / STAGES & 1);
         wgmma_fence();
@@ -212,20 +211,20 @@ __device__ __forceinline__ void consume(struct forward_shared<D, KEYS> *shared, 
     store_rows<D>(b, out, head, warp_row, o, maximum, sum);
 }
 
-template <int D, int KEYS>
-__global__ void __launch_bounds__(FORWARD_THREADS, 1)
+template <int D, int KEYS, int GROUPS>
+__global__ void __launch_bounds__((1 + GROUPS) * WARPGROUP, 1)
     forward_kernel(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
                    const __grid_constant__ CUtensorMap v_map, const __grid_constant__ struct block_args b,
                    const __grid_constant__ struct output_args out, int m_blocks)
 {
     extern __shared__ __align__(1024) uint8_t bytes[];
-    struct forward_shared<D, KEYS> *shared = (struct forward_shared<D, KEYS> *)bytes;
+    struct forward_shared<D, KEYS, GROUPS> *shared = (struct forward_shared<D, KEYS, GROUPS> *)bytes;
     if (shared_address(bytes) % TILE_GROUP_BYTES != 0)
         __trap(); // the swizzle counts from here
     // Heads of a group run side by side, as they read the same keys; the longest rows first.
     int group = b.q_heads / b.kv_heads, tile = blockIdx.x / group;
     int kv_head = tile / m_blocks, head = kv_head * group + blockIdx.x % group, m = m_blocks - 1 - tile % m_blocks;
-    int last_row = min((m + 1) * BLOCK_QUERIES, b.q_tokens) - 1;
+    int last_row = min((m + 1) * GROUPS * GROUP_QUERIES, b.q_tokens) - 1;
     int seen = min(b.k_tokens, last_row + b.diagonal + 1), n_blocks = seen > 0 ? (seen + KEYS - 1) / KEYS : 0;
 
     if (threadIdx.x == 0) {
@@ -233,41 +232,42 @@ __global__ void __launch_bounds__(FORWARD_THREADS, 1)
         for (int i = 0; i < STAGES; i++) {
             barrier_init(&shared->k_full[i], 1);
             barrier_init(&shared->v_full[i], 1);
-            barrier_init(&shared->k_empty[i], CONSUMERS * 4);
-            barrier_init(&shared->v_empty[i], CONSUMERS * 4);
+            barrier_init(&shared->k_empty[i], GROUPS * 4);
+            barrier_init(&shared->v_empty[i], GROUPS * 4);
         }
         barrier_init_fence();
     }
     __syncthreads();
     if (threadIdx.x < WARPGROUP) {
-        registers_less<24>();
+        registers_less<GROUPS == 2 ? 24 : 32>();
         if (threadIdx.x == 0)
-            produce<D, KEYS>(shared, &q_map, &k_map, &v_map, m, head, kv_head, n_blocks);
+            produce<D, KEYS, GROUPS>(shared, &q_map, &k_map, &v_map, m, head, kv_head, n_blocks);
     } else {
-        registers_more<240>();
-        consume<D, KEYS>(shared, b, out, m, head, n_blocks);
+        registers_more<GROUPS == 2 ? 240 : 160>();
+        consume<D, KEYS, GROUPS>(shared, b, out, m, head, n_blocks);
     }
 }
 
-template <int D, int KEYS>
+template <int D, int KEYS, int GROUPS>
 static cudaError_t launch(const struct attention_block *b, const void *q, const void *k, const void *v,
                           const struct attention_output *out, cudaStream_t stream)
 {
-    const size_t bytes = sizeof(struct forward_shared<D, KEYS>);
-    static_assert(sizeof(struct forward_shared<D, KEYS>) <= 227 * 1024, "shared memory of a multiprocessor");
+    const size_t bytes = sizeof(struct forward_shared<D, KEYS, GROUPS>);
+    static_assert(sizeof(struct forward_shared<D, KEYS, GROUPS>) <= 227 * 1024, "shared memory of a multiprocessor");
     CUtensorMap q_map, k_map, v_map;
-    cudaError_t error = tensor_map(&q_map, q, b->q_tokens, b->q_heads, D, BLOCK_QUERIES);
-    int m_blocks = ceiling(b->q_tokens, BLOCK_QUERIES);
+    cudaError_t error = tensor_map(&q_map, q, b->q_tokens, b->q_heads, D, GROUPS * GROUP_QUERIES);
+    int m_blocks = ceiling(b->q_tokens, GROUPS * GROUP_QUERIES);
 
     if (error == cudaSuccess)
         error = tensor_map(&k_map, k, b->k_tokens, b->kv_heads, D, KEYS);
     if (error == cudaSuccess)
         error = tensor_map(&v_map, v, b->k_tokens, b->kv_heads, D, KEYS);
     if (error == cudaSuccess)
-        error = cudaFuncSetAttribute(forward_kernel<D, KEYS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+        error = cudaFuncSetAttribute(forward_kernel<D, KEYS, GROUPS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     (int)bytes);
     if (error != cudaSuccess)
         return error;
-    forward_kernel<D, KEYS><<<(unsigned)(m_blocks * b->q_heads), FORWARD_THREADS, bytes, stream>>>(
+    forward_kernel<D, KEYS, GROUPS><<<(unsigned)(m_blocks * b->q_heads), (1 + GROUPS) * WARPGROUP, bytes, stream>>>(
         q_map, k_map, v_map, block_args_of(b), output_args_of(out), m_blocks);
     return cudaGetLastError();
 }
@@ -276,7 +276,7 @@ cudaError_t forward_hopper(const struct attention_block *b, const void *q, const
                            const struct attention_output *out, cudaStream_t stream)
 {
     if (b->head_dim == 64)
-        return launch<64, 128>(b, q, k, v, out, stream);
+        return launch<64, 128, 2>(b, q, k, v, out, stream);
     // Without a diagonal wider blocks of keys are faster; with one, more of each would be masked.
-    return b->causal ? launch<128, 128>(b, q, k, v, out, stream) : launch<128, 176>(b, q, k, v, out, stream);
+    return b->causal ? launch<128, 128, 2>(b, q, k, v, out, stream) : launch<128, 176, 2>(b, q, k, v, out, stream);
 }
