@@ -30,6 +30,25 @@ static inline int ceiling(int a, int b)
     return (a + b - 1) / b;
 }
 
+// The order in which tiles of unequal work start. The longest go first, or a multiprocessor that begins one late keeps all
+// others waiting; but heads are taken a few at a time, just enough to fill the GPU, as those that run together share the
+// cache: `heads` heads' longest tiles, then their next ones, and so on, then the next heads.
+struct tile_order {
+    int heads, per_bundle, tiles;
+};
+
+#define BUNDLE_TILES 256 // about two for each multiprocessor
+
+// `tiles` a head, `heads` heads, of which each `together` next to each other always run side by side.
+static inline struct tile_order tile_order_of(int tiles, int heads, int together)
+{
+    int64_t all = (int64_t)tiles * heads;
+    int groups = heads / together, bundles = (int)(all / BUNDLE_TILES < 1 ? 1 : all / BUNDLE_TILES);
+    int bundle = together * ceiling(groups, bundles < groups ? bundles : groups);
+    struct tile_order o = {heads, bundle, tiles};
+    return o;
+}
+
 // Scratch of rows: log-sum-exp in units of log2 (+infinity where a row sees nothing or does not exist, so that its
 // probabilities are zero), then delta, each [q_heads][rows_pitch].
 static inline int rows_pitch_of(int q_tokens)
@@ -57,6 +76,15 @@ cudaError_t backward_portable(const struct attention_block *b, const void *q, co
                               cudaStream_t stream);
 
 #ifdef __CUDACC__
+
+// Of the index-th tile to start: its head, and its rank by work (0: the longest).
+__device__ __forceinline__ void tile_of(const struct tile_order &o, int index, int *head, int *rank)
+{
+    int first = index / (o.per_bundle * o.tiles) * o.per_bundle, here = min(o.per_bundle, o.heads - first);
+    int within = index - first * o.tiles;
+    *head = first + within % here;
+    *rank = within / here;
+}
 
 struct output_args {
     __nv_bfloat16 *o;

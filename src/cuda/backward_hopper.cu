@@ -270,14 +270,14 @@ __device__ __forceinline__ void consume(struct backward_shared<D> *shared, const
 template <int D>
 __global__ void __launch_bounds__(BACKWARD_THREADS, 1)
     backward_kernel(const __grid_constant__ struct backward_maps maps, const __grid_constant__ struct block_args b,
-                    const __grid_constant__ struct gradient_args out, int n_blocks)
+                    const __grid_constant__ struct gradient_args out, const __grid_constant__ struct tile_order order)
 {
     extern __shared__ __align__(1024) uint8_t bytes[];
     struct backward_shared<D> *shared = (struct backward_shared<D> *)bytes;
     if (shared_address(bytes) % TILE_GROUP_BYTES != 0)
         __trap(); // the swizzle counts from here
-    // One kv head after the other, so that its queries stay in the cache; the keys that most queries see first.
-    int kv_head = blockIdx.x / n_blocks, n = blockIdx.x % n_blocks, group = b.q_heads / b.kv_heads;
+    int kv_head, n, group = b.q_heads / b.kv_heads;
+    tile_of(order, (int)blockIdx.x, &kv_head, &n); // the first keys are seen by the most queries
     int tiles = (b.q_tokens + BLOCK_QUERIES - 1) / BLOCK_QUERIES;
     int first = min(tiles, max(0, n * BLOCK_KEYS - b.diagonal) / BLOCK_QUERIES);
     struct query_range r = {kv_head * group, group, first, tiles - first};
@@ -324,8 +324,8 @@ static cudaError_t launch(const struct attention_block *b, const void *q, const 
         error = cudaFuncSetAttribute(backward_kernel<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (error != cudaSuccess)
         return error;
-    backward_kernel<D><<<(unsigned)(n_blocks * b->kv_heads), BACKWARD_THREADS, bytes, stream>>>(maps, block_args_of(b),
-                                                                                                out, n_blocks);
+    backward_kernel<D><<<(unsigned)(n_blocks * b->kv_heads), BACKWARD_THREADS, bytes, stream>>>(
+        maps, block_args_of(b), out, tile_order_of(n_blocks, b->kv_heads, 1));
     return cudaGetLastError();
 }
 

@@ -1,8 +1,8 @@
 // Forward attention for compute capability 9.0.
 //
-// A block of threads owns 128 queries of one head: one warpgroup asks the copy engine for keys and values, two stages
-// ahead; two warpgroups own 64 queries each and take turns, so that the softmax of one runs while the tensor cores work
-// for the other. Within a warpgroup the scores of the next keys are multiplied before the softmax of these is needed.
+// A block of threads owns 128 or 192 queries of one head: one warpgroup asks the copy engine for keys and values, two
+// stages ahead; the others own 64 queries each and take turns, so that the softmax of one runs while the tensor cores work
+// for another. Within a warpgroup the scores of the next keys are multiplied before the softmax of these is needed.
 #include "hopper_host.cuh"
 
 #define GROUP_QUERIES 64
@@ -215,15 +215,16 @@ template <int D, int KEYS, int GROUPS>
 __global__ void __launch_bounds__((1 + GROUPS) * WARPGROUP, 1)
     forward_kernel(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
                    const __grid_constant__ CUtensorMap v_map, const __grid_constant__ struct block_args b,
-                   const __grid_constant__ struct output_args out, int m_blocks)
+                   const __grid_constant__ struct output_args out, const __grid_constant__ struct tile_order order)
 {
     extern __shared__ __align__(1024) uint8_t bytes[];
     struct forward_shared<D, KEYS, GROUPS> *shared = (struct forward_shared<D, KEYS, GROUPS> *)bytes;
     if (shared_address(bytes) % TILE_GROUP_BYTES != 0)
         __trap(); // the swizzle counts from here
-    // Heads of a group run side by side, as they read the same keys; the longest rows first.
-    int group = b.q_heads / b.kv_heads, tile = blockIdx.x / group;
-    int kv_head = tile / m_blocks, head = kv_head * group + blockIdx.x % group, m = m_blocks - 1 - tile % m_blocks;
+    int head, rank, kv_head, m;
+    tile_of(order, (int)blockIdx.x, &head, &rank);
+    kv_head = head / (b.q_heads / b.kv_heads);
+    m = order.tiles - 1 - rank; // with a diagonal the last rows see the most keys
     int last_row = min((m + 1) * GROUPS * GROUP_QUERIES, b.q_tokens) - 1;
     int seen = min(b.k_tokens, last_row + b.diagonal + 1), n_blocks = seen > 0 ? (seen + KEYS - 1) / KEYS : 0;
 
@@ -268,15 +269,16 @@ static cudaError_t launch(const struct attention_block *b, const void *q, const 
     if (error != cudaSuccess)
         return error;
     forward_kernel<D, KEYS, GROUPS><<<(unsigned)(m_blocks * b->q_heads), (1 + GROUPS) * WARPGROUP, bytes, stream>>>(
-        q_map, k_map, v_map, block_args_of(b), output_args_of(out), m_blocks);
+        q_map, k_map, v_map, block_args_of(b), output_args_of(out),
+        tile_order_of(m_blocks, b->q_heads, b->q_heads / b->kv_heads));
     return cudaGetLastError();
 }
 
 cudaError_t forward_hopper(const struct attention_block *b, const void *q, const void *k, const void *v,
                            const struct attention_output *out, cudaStream_t stream)
 {
-    if (b->head_dim == 64)
-        return launch<64, 128, 2>(b, q, k, v, out, stream);
-    // Without a diagonal wider blocks of keys are faster; with one, more of each would be masked.
-    return b->causal ? launch<128, 128, 2>(b, q, k, v, out, stream) : launch<128, 176, 2>(b, q, k, v, out, stream);
+    // As many keys as the registers and the shared memory of a multiprocessor hold. The narrow heads leave room for a
+    // third warpgroup: there it is the exponentials that a multiprocessor has too few units for.
+    return b->head_dim == 64 ? launch<64, 128, 3>(b, q, k, v, out, stream)
+                             : launch<128, 176, 2>(b, q, k, v, out, stream);
 }
