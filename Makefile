@@ -34,7 +34,7 @@ TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/property/*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 SCRIPT_TESTS := $(sort $(wildcard tests/*/*.t))
-ALL_C := $(wildcard $(LAYERS:%=src/%/*.c)) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h))
+ALL_C := $(wildcard $(LAYERS:%=src/%/*.c)) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h src/cuda/*.*h src/cuda/*.cu))
 
 # Libraries, by their pkg-config names. Extend here; GSL and SQLite come with the layer that uses them.
 PKGS := libcjson zlib $(if $(wildcard src/store/*.c),sqlite3) $(if $(wildcard src/fit/*.c),gsl) $(MPI)
@@ -182,9 +182,10 @@ demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-tok
 PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \
 	SEQPLAN_TEST_OUTPUT='$(CURDIR)/build/$1/trash' SEQPLAN_ORACLE='$(CURDIR)/build/$1/oracle/oracle_flows' \
 	SEQPLAN_SIMGRID='$(if $(SIMGRID),$(CURDIR)/build/oracle/oracle_simgrid)' \
+	SEQPLAN_DEVICE='$(DEVICE:%=$(CURDIR)/%)' \
 	prove -j$(JOBS) --failures -e 'timeout -k 5 $(TEST_TIMEOUT)' $(TESTS_$1) $(SCRIPT_TESTS)
 
-check: $(BIN_release) $(TESTS_release) $(ORACLE_release) | $(SETUP) ## install what is missing, build, and run every test
+check: $(BIN_release) $(TESTS_release) $(ORACLE_release) $(DEVICE) | $(SETUP) ## install what is missing, build, and run every test
 	$(Q)$(call PROVE,release)
 
 check-asan: $(BIN_asan) $(TESTS_asan) $(ORACLE_asan) | $(SETUP) ## the same tests under address and undefined-behaviour sanitizers

@@ -37,7 +37,7 @@ struct tile_order {
     int heads, per_bundle, tiles;
 };
 
-#define BUNDLE_TILES 256 // about two for each multiprocessor
+#define BUNDLE_TILES 128 // about one for each multiprocessor
 
 // `tiles` a head, `heads` heads, of which each `together` next to each other always run side by side.
 static inline struct tile_order tile_order_of(int tiles, int heads, int together)

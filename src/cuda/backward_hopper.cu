@@ -174,13 +174,6 @@ __device__ __forceinline__ void store_ds(uint32_t to, const uint32_t (&ds)[SCORE
     }
 }
 
-__device__ __forceinline__ void release(uint64_t *barrier)
-{
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        barrier_arrive(barrier);
-}
-
 template <int D>
 __device__ __forceinline__ void consume(struct backward_shared<D> *shared, const struct block_args &b,
                                         const struct gradient_args &out, struct query_range r, int n, int kv_head)
@@ -219,7 +212,7 @@ __device__ __forceinline__ void consume(struct backward_shared<D> *shared, const
         wgmma_wait<1>();
         wgmma_result(s);
         if (i > 0)
-            release(&shared->empty[(i - 1) % STAGES]); // dK of the queries before has been read off them, too
+            barrier_arrive(&shared->empty[(i - 1) % STAGES]); // dK of the queries before has been read off them, too
         probabilities(s, shared->lse[at] + 2 * (lane % 4), b.scale_log2);
         if (!whole || row < unmasked_from) {
             int first[2] = {key - b.diagonal - row - 2 * (lane % 4), key + 8 - b.diagonal - row - 2 * (lane % 4)};
@@ -287,7 +280,7 @@ __global__ void __launch_bounds__(BACKWARD_THREADS, 1)
         for (int i = 0; i < STAGES; i++) {
             barrier_init(&shared->q_full[i], 1);
             barrier_init(&shared->d_o_full[i], 1);
-            barrier_init(&shared->empty[i], CONSUMERS * 4);
+            barrier_init(&shared->empty[i], CONSUMERS * WARPGROUP);
         }
         barrier_init_fence();
     }

@@ -133,13 +133,6 @@ template <int KEYS> __device__ __forceinline__ void pack_scores(uint32_t (&p)[KE
         p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
 }
 
-__device__ __forceinline__ void release(uint64_t *barrier)
-{
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        barrier_arrive(barrier);
-}
-
 template <int D, int KEYS, int GROUPS>
 __device__ __forceinline__ void consume(struct forward_shared<D, KEYS, GROUPS> *shared, const struct block_args &b,
                                         const struct output_args &out, int m, int head, int n_blocks)
@@ -167,7 +160,7 @@ __device__ __forceinline__ void consume(struct forward_shared<D, KEYS, GROUPS> *
         named_arrive(TURN_BARRIER + (me + 1) % GROUPS, 2 * WARPGROUP);
         wgmma_wait<0>();
         wgmma_result(s);
-        release(&shared->k_empty[0]);
+        barrier_arrive(&shared->k_empty[0]);
         mask_block<KEYS>(s, b, n, whole, warp_row);
         softmax_scores<KEYS>(s, maximum, sum, factor, b.scale_log2);
         pack_scores<KEYS>(p, s);
@@ -182,13 +175,13 @@ __device__ __forceinline__ void consume(struct forward_shared<D, KEYS, GROUPS> *
             named_arrive(TURN_BARRIER + (me + 1) % GROUPS, 2 * WARPGROUP);
             wgmma_wait<1>();
             wgmma_result(s);
-            release(&shared->k_empty[at]);
+            barrier_arrive(&shared->k_empty[at]);
             mask_block<KEYS>(s, b, n_blocks - 1 - i, whole, warp_row);
             softmax_scores<KEYS>(s, maximum, sum, factor, b.scale_log2);
             wgmma_wait<0>();
             wgmma_result(o);
             wgmma_operand(p);
-            release(&shared->v_empty[before]);
+            barrier_arrive(&shared->v_empty[before]);
             pack_scores<KEYS>(p, s);
 #pragma unroll
             for (int j = 0; j < D / 2; j++)
@@ -233,8 +226,8 @@ __global__ void __launch_bounds__((1 + GROUPS) * WARPGROUP, 1)
         for (int i = 0; i < STAGES; i++) {
             barrier_init(&shared->k_full[i], 1);
             barrier_init(&shared->v_full[i], 1);
-            barrier_init(&shared->k_empty[i], GROUPS * 4);
-            barrier_init(&shared->v_empty[i], GROUPS * 4);
+            barrier_init(&shared->k_empty[i], GROUPS * WARPGROUP);
+            barrier_init(&shared->v_empty[i], GROUPS * WARPGROUP);
         }
         barrier_init_fence();
     }
