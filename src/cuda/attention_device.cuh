@@ -117,6 +117,24 @@ __device__ __forceinline__ struct merge_weights merge_weights_of(float old_lse, 
     return w;
 }
 
+// Sums of a row from those of the four lanes that share it.
+__device__ __forceinline__ void add_lanes(float (&sum)[2])
+{
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        sum[half] += __shfl_xor_sync(~0u, sum[half], 1);
+        sum[half] += __shfl_xor_sync(~0u, sum[half], 2);
+    }
+}
+
+// The backward pass holds scores transposed: a lane has two keys, `key` and the eighth after it, and the queries from
+// `query` on, two of every eight. Counted from there, the first query that sees each key; `none` where there is no key.
+__device__ __forceinline__ void first_queries(int (&first)[2], const struct block_args &b, int key, int query, int none)
+{
+    first[0] = key < b.k_tokens ? key - b.diagonal - query : none;
+    first[1] = key + 8 < b.k_tokens ? key + 8 - b.diagonal - query : none;
+}
+
 // Writes a warp's rows of a forward result: lane l holds rows l/4 and l/4 + 8 and, of every eight columns, 2(l%4) and the
 // next. `maximum` and `sum` are those of the row's scores; sums already over the four lanes of a row.
 template <int D>

@@ -7,6 +7,8 @@
 // them to memory, four floats an instruction.
 #include "hopper_host.cuh"
 
+#include <limits.h>
+
 #define BLOCK_KEYS 128
 #define BLOCK_QUERIES 64
 #define CONSUMERS 2
@@ -174,6 +176,25 @@ __device__ __forceinline__ void store_ds(uint32_t to, const uint32_t (&ds)[SCORE
     }
 }
 
+// Waits for the queries of the next round and returns their stage. The last round multiplies its own ones again, for
+// scores that nobody reads: a branch around a product in flight would cost more.
+template <int D> __device__ __forceinline__ int next_queries(struct backward_shared<D> *shared, int round, int rounds)
+{
+    if (round + 1 == rounds)
+        return round % STAGES;
+    barrier_wait(&shared->q_full[(round + 1) % STAGES], (round + 1) / STAGES & 1);
+    return (round + 1) % STAGES;
+}
+
+template <int D> __device__ __forceinline__ void add_dq(float *tiles, const float (&dq)[D / 4])
+{
+    float *to = tiles + 4 * (threadIdx.x % 32);
+#pragma unroll
+    for (int c = 0; c < D / 16; c++)
+        add_four(to + c * 128, dq[4 * c], dq[4 * c + 1], dq[4 * c + 2], dq[4 * c + 3]);
+}
+
+// Longer than functions here should be: it is one pipeline, whose waits count what was started above them.
 template <int D>
 __device__ __forceinline__ void consume(struct backward_shared<D> *shared, const struct block_args &b,
                                         const struct gradient_args &out, struct query_range r, int n, int kv_head)
@@ -184,10 +205,9 @@ __device__ __forceinline__ void consume(struct backward_shared<D> *shared, const
     uint32_t v_mine = shared_address(shared->v) + me * 64 * TILE_ROW_BYTES;
     // Columns of dQ of this warpgroup: a tile of 64, or half of one.
     uint32_t k_columns = shared_address(shared->k) + me * (D == 128 ? BLOCK_KEYS * TILE_ROW_BYTES : 64);
-    // Tiles of queries from this one on see every key of the block, unless keys are missing from it.
+    // Queries from this one on see every key of the block, unless keys are missing from it.
     int last_key = n * BLOCK_KEYS + BLOCK_KEYS - 1;
-    bool whole = last_key < b.k_tokens;
-    int unmasked_from = max(0, last_key - b.diagonal);
+    int unmasked_from = last_key < b.k_tokens ? max(0, last_key - b.diagonal) : INT_MAX;
     float dk[D / 2], dv[D / 2], s[SCORES], dp[SCORES], dq[D / 4];
     uint32_t p[SCORES / 2], ds[SCORES / 2];
     int head = r.head, m = r.first, total = r.heads * r.count;
@@ -214,12 +234,9 @@ __device__ __forceinline__ void consume(struct backward_shared<D> *shared, const
         if (i > 0)
             barrier_arrive(&shared->empty[(i - 1) % STAGES]); // dK of the queries before has been read off them, too
         probabilities(s, shared->lse[at] + 2 * (lane % 4), b.scale_log2);
-        if (!whole || row < unmasked_from) {
-            int first[2] = {key - b.diagonal - row - 2 * (lane % 4), key + 8 - b.diagonal - row - 2 * (lane % 4)};
-            if (key >= b.k_tokens)
-                first[0] = BLOCK_QUERIES;
-            if (key + 8 >= b.k_tokens)
-                first[1] = BLOCK_QUERIES;
+        if (row < unmasked_from) {
+            int first[2];
+            first_queries(first, b, key, row + 2 * (lane % 4), BLOCK_QUERIES);
             mask_probabilities(s, first);
         }
         pack(p, s);
@@ -234,20 +251,13 @@ __device__ __forceinline__ void consume(struct backward_shared<D> *shared, const
         wgmma_fence();
         start_dq<D>(dq, ds_at, k_columns);
         start_dk<D>(dk, ds_at + me * 64 * TILE_ROW_BYTES, shared_address(shared->q[at]));
-        int next = at; // the last time around: scores that nobody reads, in place of a branch around a matrix product
-        if (i + 1 < total) {
-            next = (i + 1) % STAGES;
-            barrier_wait(&shared->q_full[next], (i + 1) / STAGES & 1);
-        }
+        int next = next_queries(shared, i, total);
         wgmma_fence();
         start_scores<D>(s, k_mine, shared_address(shared->q[next]));
         wgmma_wait<2>();
         wgmma_result(dq);
         wgmma_operand(p);
-        float *to = out.dq_sum + dq_tile(head, row + warp * 16, me * (D / 2), b.rows_pitch, D) + 4 * lane;
-#pragma unroll
-        for (int c = 0; c < D / 16; c++)
-            add_four(to + c * 128, dq[4 * c], dq[4 * c + 1], dq[4 * c + 2], dq[4 * c + 3]);
+        add_dq<D>(out.dq_sum + dq_tile(head, row + warp * 16, me * (D / 2), b.rows_pitch, D), dq);
         if (++m == r.first + r.count) {
             m = r.first;
             head++;

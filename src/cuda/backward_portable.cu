@@ -85,12 +85,8 @@ __global__ void __launch_bounds__(PORTABLE_THREADS)
             copy_wait<0>();
             __syncthreads();
             scores<D>(s, shared_at(shared->k), warp * 16, shared_at(shared->q));
-            int from = row + 2 * (lane % 4);
-            int first[2] = {key - b.diagonal - from, key + 8 - b.diagonal - from};
-            if (key >= b.k_tokens)
-                first[0] = PORTABLE_TILE;
-            if (key + 8 >= b.k_tokens)
-                first[1] = PORTABLE_TILE;
+            int first[2];
+            first_queries(first, b, key, row + 2 * (lane % 4), PORTABLE_TILE);
 #pragma unroll
             for (int i = 0; i < 32; i++) {
                 int column = i / 4 * 8 + i % 2;

@@ -31,6 +31,8 @@ __device__ __forceinline__ void produce(struct forward_shared<D, KEYS, GROUPS> *
                                         const CUtensorMap *k_map, const CUtensorMap *v_map, int m, int head,
                                         int kv_head, int n_blocks)
 {
+    if (n_blocks == 0) // nobody waits: nothing may be on its way when the block ends
+        return;
     copy_tile<D>(shared->q, q_map, &shared->q_full, GROUPS * GROUP_QUERIES, head, m * GROUPS * GROUP_QUERIES);
     for (int i = 0; i <= n_blocks; i++) { // keys run one block ahead of values
         if (i < n_blocks) {
@@ -133,6 +135,13 @@ template <int KEYS> __device__ __forceinline__ void pack_scores(uint32_t (&p)[KE
         p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
 }
 
+template <int D> __device__ __forceinline__ void scale_output(float (&o)[D / 2], const float (&factor)[2])
+{
+#pragma unroll
+    for (int i = 0; i < D / 2; i++)
+        o[i] *= factor[i / 2 % 2];
+}
+
 template <int D, int KEYS, int GROUPS>
 __device__ __forceinline__ void consume(struct forward_shared<D, KEYS, GROUPS> *shared, const struct block_args &b,
                                         const struct output_args &out, int m, int head, int n_blocks)
@@ -183,9 +192,7 @@ __device__ __forceinline__ void consume(struct forward_shared<D, KEYS, GROUPS> *
             wgmma_operand(p);
             barrier_arrive(&shared->v_empty[before]);
             pack_scores<KEYS>(p, s);
-#pragma unroll
-            for (int j = 0; j < D / 2; j++)
-                o[j] *= factor[j / 2 % 2];
+            scale_output<D>(o, factor);
         }
         if (me == 0) // the turn that the other handed over last
             named_sync(TURN_BARRIER, 2 * WARPGROUP);
@@ -196,11 +203,7 @@ __device__ __forceinline__ void consume(struct forward_shared<D, KEYS, GROUPS> *
         wgmma_wait<0>();
         wgmma_result(o);
     }
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        sum[half] += __shfl_xor_sync(~0u, sum[half], 1);
-        sum[half] += __shfl_xor_sync(~0u, sum[half], 2);
-    }
+    add_lanes(sum);
     store_rows<D>(b, out, head, warp_row, o, maximum, sum);
 }
 

@@ -90,11 +90,7 @@ __global__ void __launch_bounds__(PORTABLE_THREADS)
         accumulate<D, D / 16>(o, p, shared_at(shared->v[n % 2]), 0);
         __syncthreads();
     }
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        sum[half] += __shfl_xor_sync(~0u, sum[half], 1);
-        sum[half] += __shfl_xor_sync(~0u, sum[half], 2);
-    }
+    add_lanes(sum);
     store_rows<D>(b, out, head, m * PORTABLE_TILE + warp * 16, o, maximum, sum);
 }
 
