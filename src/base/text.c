@@ -105,6 +105,10 @@ const char *sp_nearest(const char *text, const char *const *names, size_t n_name
             continue;
         }
         size_t distance = edit_distance(text, names[i]);
+        size_t longest = strlen(names[i]) > length ? strlen(names[i]) : length;
+        if (distance == longest) {
+            continue; /* not a character of it is there: "4" is not nearly "0" */
+        }
         if (distance < limit || (nearest == NULL && distance == limit)) {
             nearest = names[i];
             limit = distance;

@@ -145,6 +145,9 @@ static bool look_around(struct command_context *context, const struct plan_quest
     struct sensitivity *sensitivity = sp_arena_alloc(context->arena, sizeof(*sensitivity));
     struct sp_texts *changes = sp_arena_alloc(context->arena, sizeof(*changes));
     *changes = (struct sp_texts){.arena = context->arena};
+    if (report->plan->is_interrupted) {
+        return true; /* what is asked for is the answer so far */
+    }
     if (report->plan->n_layouts == 0) {
         report->changes = changes;
         return plan_advice(question, report->plan, context->arena, changes, err);
@@ -167,25 +170,49 @@ static bool search(struct command_context *context, struct plan_question *questi
     return is_good;
 }
 
-static bool plan_one(struct command_context *context, const struct command_options *options, struct sp_error *err)
+/* Printed as far as it is. The exit code is that of a sweep that was interrupted. */
+static void end_plan(struct command_context *context, const struct plan *plan)
+{
+    context->status = plan->n_layouts > 0 ? 0 : 1;
+    if (plan->is_interrupted) {
+        context->status = SP_ERROR_IO;
+        (void)fflush(context->out);
+        (void)fprintf(stderr, "seqplan: interrupted after %lld layouts, the rest was not considered\n",
+                      (long long)plan->considered);
+    }
+}
+
+/* Searches and prints; the question is complete. */
+static bool answer_plan(struct command_context *context, const struct command_options *options,
+                        struct plan_question *question, const struct question *base, struct sp_error *err)
 {
     struct sp_arena *arena = context->arena;
-    struct plan_question *question = sp_arena_alloc(arena, sizeof(*question));
-    struct question *base = sp_arena_alloc(arena, sizeof(*base));
     struct plan *plan = sp_arena_alloc(arena, sizeof(*plan));
     const struct report_style style = command_style(context, options);
-    if (!plan_options_read(options, arena, question, err) || !resolve_cluster(context, question, base, err) ||
-        !search(context, question, plan, err)) {
-        return false;
-    }
     const struct answering answering = {arena, &style, question};
     struct report_plan report = {.asked = question, .base = base, .plan = plan};
-    if (!answer_layouts(&answering, &report, err) || !look_around(context, question, &report, err)) {
+    bool is_good = search(context, question, plan, err) &&
+                   (plan->is_interrupted || plan_single_check(question, &options->plan, plan, arena, err)) &&
+                   answer_layouts(&answering, &report, err) && look_around(context, question, &report, err);
+    if (is_good) {
+        report_plan(&style, arena, &report);
+        end_plan(context, plan);
+    }
+    return is_good;
+}
+
+static bool plan_one(struct command_context *context, const struct command_options *options, struct sp_error *err)
+{
+    struct plan_question *question = sp_arena_alloc(context->arena, sizeof(*question));
+    struct question *base = sp_arena_alloc(context->arena, sizeof(*base));
+    if (!plan_options_read(options, context->arena, question, err) || !resolve_cluster(context, question, base, err)) {
         return false;
     }
-    report_plan(&style, arena, &report);
-    context->status = plan->n_layouts > 0 ? 0 : 1;
-    return true;
+    question->is_stopped = interrupt_is_asked;
+    interrupt_watch();
+    bool is_good = answer_plan(context, options, question, base, err);
+    interrupt_unwatch();
+    return is_good;
 }
 
 /* ---- a row of --vary --------------------------------------------------------------------------------------------- */

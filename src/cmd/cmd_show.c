@@ -89,6 +89,12 @@ static bool show_topic(struct command_context *context, const struct command_opt
     if (options->db != NULL && topic->list != show_runs) {
         return sp_fail(err, SP_ERROR_USAGE, "show %s: --db belongs to 'show runs': leave it out", topic->name);
     }
+    if (options->wants_source && topic->list == show_runs) {
+        return sp_fail(
+            err, SP_ERROR_USAGE,
+            "show %s: --source tells where the figures of files come from; a run has its settings: leave it out",
+            topic->name);
+    }
     const struct show_request request = {.arena = context->arena,
                                          .name = has_name ? words->items[1] : NULL,
                                          .has_source = options->wants_source,

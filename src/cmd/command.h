@@ -147,6 +147,11 @@ bool plan_options_read(const struct command_options *options, struct sp_arena *a
 bool plan_options_check(const struct plan_question *question, struct sp_arena *arena,
                         struct sp_error *err) SP_MUST_CHECK;
 
+/* Fails with the rule that estimate names, where each axis that is asked for has one value and no layout keeps the rules
+ * (plan_single.c). */
+bool plan_single_check(const struct plan_question *asked, const struct plan_typed *typed, const struct plan *plan,
+                       struct sp_arena *arena, struct sp_error *err) SP_MUST_CHECK;
+
 /* ---- simulate (simulate_options.c) ------------------------------------------------------------------------------- */
 
 extern const struct sp_option simulate_options[]; /* ends with a row whose name is NULL */

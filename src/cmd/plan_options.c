@@ -25,7 +25,10 @@ const struct sp_option plan_options[] = {
      .argument = "N|Ntok",
      .group = "The question",
      .help = "sequences per optimizer step, of every layout, or tokens as in 16Mtok; default: 16 Mi tokens' worth, "
-             "raised by at most an eighth to divide over many ranks"},
+             "raised so "
+             "that each --dp and --micro-batch and the odd part of the GPUs divide it (not beyond twice as many), then "
+             "by an "
+             "eighth at most to divide over many ranks"},
     {.name = "pp-layers",
      .type = SP_OPTION_TEXT,
      .offset = offsetof(struct command_options, request.pp_layers),
@@ -193,6 +196,12 @@ static bool read_counts(const struct reading *reading, const struct plan_typed *
         const struct option_list list = {lists[i].name, lists[i].text, "1,2,8"};
         if (list.text != NULL && !option_list_counts(&list, reading->arena, lists[i].counts, reading->err)) {
             return false;
+        }
+    }
+    for (int i = 0; i < axes->micro_batch.n; i++) {
+        if (axes->micro_batch.values[i] > largest_micro_batch) {
+            return sp_fail_rule(reading->err, "micro_batch", "micro-batch %lld: expected at most %lld sequences",
+                                (long long)axes->micro_batch.values[i], (long long)largest_micro_batch);
         }
     }
     return true;
@@ -385,6 +394,12 @@ static bool read_constraints(const struct reading *reading, const struct plan_ty
     if (typed->deadline != NULL && !question->request.tokens.is_given) {
         return sp_fail(reading->err, SP_ERROR_USAGE,
                        "--deadline is for a whole run: add --tokens, as in --tokens 15T --deadline 30d");
+    }
+    if (typed->deadline != NULL &&
+        !sp_quantity_parse(typed->deadline, SP_SECONDS, &question->deadline_s, &(struct sp_error){0})) {
+        return sp_fail(reading->err, SP_ERROR_USAGE,
+                       "--deadline: expected a time with its unit such as \"30d\" or \"12h\", found \"%.60s\"",
+                       typed->deadline);
     }
     return read_quantity(reading, "max-memory", typed->max_memory, SP_BYTES, &question->max_memory_bytes) &&
            read_quantity(reading, "min-mfu", typed->min_mfu, SP_FRACTION, &question->min_mfu_frac) &&

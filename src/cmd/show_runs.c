@@ -93,6 +93,7 @@ static const struct row_member {
     {"layout.sp_method", ROW_TEXT, {.heading = "method", .key = "sp_method"}},
     {"layout.pp", ROW_COUNT, {.heading = "pp", .key = "pp", .is_right = true}},
     {"layout.dp", ROW_COUNT, {.heading = "dp", .key = "dp", .is_right = true}},
+    {"global_batch", ROW_COUNT, {.heading = "batch", .key = "global_batch", .is_right = true}},
     {"step_time_s", ROW_FIGURE, {.heading = "step s", .key = "step_time_s", .is_right = true}},
     {"tokens_per_s_per_gpu", ROW_FIGURE, {.heading = "tokens/s/GPU", .key = "tokens_per_s_per_gpu", .is_right = true}},
     {"mfu_frac", ROW_PERCENT, {.heading = "MFU %", .key = "mfu_frac", .is_right = true}},

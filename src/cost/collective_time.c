@@ -122,26 +122,54 @@ static double inside_time(const struct hardware_spec *hardware, const struct gro
            intra_time(hardware, COLLECTIVE_ALL_GATHER, per_node, bytes);
 }
 
-/* Reduce-scatter inside the node, all-reduce of each rank's share over its own NIC, all-gather inside the node. */
-static double hierarchical_all_reduce_time(const struct hardware_spec *hardware, const struct group_placement *group,
-                                           double bytes)
+/* Each rank's share over its own NIC, in a ring over the nodes. */
+static double ring_between_time(const struct hardware_spec *hardware, const struct group_placement *group, double share)
 {
-    double per_node = (double)group->ranks_per_node;
-    double inside = inside_time(hardware, group, bytes);
     double rate = network_bytes_per_s_per_gpu(hardware) * hardware->network.collective_efficiency.value;
-    double sent = collective_sent_bytes(COLLECTIVE_ALL_REDUCE, group->nodes, bytes / per_node);
-    return inside + sent / rate + 2 * ((double)group->nodes - 1) * hardware->network.latency.value;
+    double sent = collective_sent_bytes(COLLECTIVE_ALL_REDUCE, group->nodes, share);
+    return sent / rate + 2 * ((double)group->nodes - 1) * hardware->network.latency.value;
 }
 
-bool all_reduce_is_hierarchical(const struct hardware_spec *hardware, const struct group_placement *group, double bytes,
-                                double *inside_share)
+static int tree_depth(int64_t nodes)
 {
-    if (group->nodes <= 1 || group->ranks_per_node <= 1 || bytes <= 0) {
-        return false;
+    int depth = 0;
+    while (nodes > 1) {
+        nodes /= 2;
+        depth++;
     }
-    double time_s = hierarchical_all_reduce_time(hardware, group, bytes);
-    *inside_share = inside_time(hardware, group, bytes) / time_s;
-    return time_s < flat_ring_time(hardware, group, COLLECTIVE_ALL_REDUCE, bytes);
+    return depth;
+}
+
+/* Two trees, each node inside one of them and a leaf of the other, each for half of the share: up in pieces, and down again. All
+ * of the share crosses each NIC once up and once down; the last piece still has its way to go. */
+static struct all_reduce_plan trees_between(const struct hardware_spec *hardware, const struct group_placement *group,
+                                            double share)
+{
+    enum { MOST_PIECES = 256 }; /* beyond them the way of the last piece no longer counts */
+    double rate = network_bytes_per_s_per_gpu(hardware) * hardware->network.collective_efficiency.value;
+    double pieces = fmin(fmax(ceil(share / 2 / hardware->network.collective_piece.value), 1), MOST_PIECES);
+    struct all_reduce_plan plan = {.kind = ALL_REDUCE_TREES, .pieces = (int)pieces, .depth = tree_depth(group->nodes)};
+    double ways = (pieces - 1 + 2 * plan.depth) / pieces;
+    plan.time_s = 2 * share / rate * ways + 2 * plan.depth * hardware->network.latency.value;
+    return plan;
+}
+
+struct all_reduce_plan all_reduce_plan(const struct hardware_spec *hardware, const struct group_placement *group,
+                                       double bytes)
+{
+    struct all_reduce_plan best = {.time_s = flat_ring_time(hardware, group, COLLECTIVE_ALL_REDUCE, bytes)};
+    double share = bytes / (double)group->ranks_per_node;
+    double inside_s = group->ranks_per_node > 1 ? inside_time(hardware, group, bytes) : 0;
+    struct all_reduce_plan ring = {.kind = ALL_REDUCE_HIERARCHICAL,
+                                   .time_s = ring_between_time(hardware, group, share)};
+    struct all_reduce_plan between = ring;
+    if (hardware->network.collective_piece.kind != SP_FIGURE_NONE) {
+        struct all_reduce_plan trees = trees_between(hardware, group, share);
+        between = trees.time_s < ring.time_s ? trees : ring;
+    }
+    between.time_s += inside_s;
+    between.inside_share = inside_s / between.time_s;
+    return between.time_s < best.time_s ? between : best;
 }
 
 /* Every pair exchanges its own part; a rank's share to other nodes leaves through its own NICs, which nothing pools. */
@@ -189,11 +217,10 @@ double collective_time(const struct hardware_spec *hardware, const struct group_
     double time_s;
     if (operation == COLLECTIVE_ALL_TO_ALL) {
         time_s = all_to_all_time(hardware, group, bytes);
+    } else if (operation == COLLECTIVE_ALL_REDUCE) {
+        time_s = all_reduce_plan(hardware, group, bytes).time_s;
     } else {
         time_s = flat_ring_time(hardware, group, operation, bytes);
-    }
-    if (operation == COLLECTIVE_ALL_REDUCE && group->ranks_per_node > 1) {
-        time_s = fmin(time_s, hierarchical_all_reduce_time(hardware, group, bytes));
     }
     return hardware->network.is_ideal ? fmin(time_s, ideal_time(hardware, group, operation, bytes)) : time_s;
 }

@@ -98,10 +98,17 @@ double collective_time(const struct hardware_spec *hardware, const struct group_
 /* One ring or pipeline hop: every rank sends `bytes` to its neighbour and receives as many. The slowest hop of the ring
  * decides: across nodes it is one GPU's own share of the NICs (eq. 36). */
 double hop_time(const struct hardware_spec *hardware, const struct group_placement *group, double bytes);
-/* Whether an all-reduce runs in three parts, inside the nodes, between them and inside again, because that is quicker than one
- * ring over all ranks; and the share of its time that is inside. */
-bool all_reduce_is_hierarchical(const struct hardware_spec *hardware, const struct group_placement *group, double bytes,
-                                double *inside_share);
+/* How an all-reduce over nodes runs: the quickest of one ring over all ranks, and of three parts, inside the nodes, between them
+ * and inside again, where the part between is a ring of each rank's share or a pair of trees (eq. 32-33a). */
+enum all_reduce_kind { ALL_REDUCE_RING, ALL_REDUCE_HIERARCHICAL, ALL_REDUCE_TREES };
+struct all_reduce_plan {
+    enum all_reduce_kind kind;
+    double time_s;
+    double inside_share; /* of that time */
+    int pieces, depth;   /* of trees: what each passes on piece by piece, and nodes from a leaf to the root */
+};
+struct all_reduce_plan all_reduce_plan(const struct hardware_spec *hardware, const struct group_placement *group,
+                                       double bytes);
 /* Bytes that one rank sends (eq. 30). */
 double collective_sent_bytes(enum collective operation, int64_t ranks, double bytes);
 /* Network rate that one GPU owns: NIC rate x NICs / GPUs of the node. */

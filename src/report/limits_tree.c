@@ -155,6 +155,48 @@ static void put_row(struct report_tree *tree, const struct report_limits *limits
     }
 }
 
+/* A question of the limits: of any of them, or of one with a cluster that was asked for. */
+static const struct question *find_question(const struct report_limits *limits, int n_kinds)
+{
+    for (int i = 0; i < limits->n_rows; i++) {
+        for (int kind = 0; kind < n_kinds; kind++) {
+            if (limits->rows[i].limits.items[kind].question != NULL) {
+                return limits->rows[i].limits.items[kind].question;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void put_number_or_null(struct report_tree *tree, const char *key, bool is_given, double value)
+{
+    if (is_given) {
+        report_tree_number(tree, key, value);
+    } else {
+        report_tree_null(tree, key);
+    }
+}
+
+/* What was asked, as estimate has it; what a limit looks for, or nobody gave, is null. */
+static void put_asked(struct report_tree *tree, const struct report_limits *limits)
+{
+    const struct request *request = limits->request;
+    const struct question *any = find_question(limits, N_LIMITS);
+    const struct question *of_cluster = find_question(limits, LIMIT_GPUS); /* the kinds before it keep the cluster */
+    bool has_cluster = (request->gpus.is_given || request->nodes.is_given) && of_cluster != NULL;
+    bool has_gpus = request->gpus.is_given || has_cluster;
+    report_tree_string(tree, "model", any != NULL ? any->model.name : request->model);
+    report_tree_string(tree, "hardware", any != NULL ? any->hardware.name : request->hardware);
+    report_tree_string(tree, "network", any != NULL ? any->hardware.network.name : request->network);
+    put_number_or_null(tree, "gpus", has_gpus,
+                       (double)(request->gpus.is_given ? request->gpus.value
+                                : has_cluster          ? of_cluster->run.gpus
+                                                       : 0));
+    put_number_or_null(tree, "seq", request->seq.is_given, (double)request->seq.value);
+    put_number_or_null(tree, "global_batch", request->global_batch != NULL && any != NULL,
+                       any != NULL ? (double)any->run.global_batch : 0);
+}
+
 const struct sp_json *report_limits_tree(const struct report_style *style, struct sp_arena *arena,
                                          const struct report_limits *limits)
 {
@@ -164,6 +206,7 @@ const struct sp_json *report_limits_tree(const struct report_style *style, struc
     report_tree_begin(&tree, "seqplan", SP_JSON_OBJECT);
     report_tree_string(&tree, "version", style->version);
     report_tree_end(&tree);
+    put_asked(&tree, limits);
     report_tree_string(&tree, "of", limits->is_any ? "any layout" : "a layout");
     put_row(&tree, limits, report_limits_best(limits));
     if (limits->n_rows > 1) {

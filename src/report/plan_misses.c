@@ -29,16 +29,32 @@ struct report_missing report_plan_missing(const struct report_plan *plan)
                                    .is_of_host = is_of_host};
 }
 
+static const double DAY_S = 86400.0;
+
+/* Days, and less than one in what it is at most. */
+static const char *days_text(struct sp_arena *arena, double seconds)
+{
+    return seconds < DAY_S ? sp_quantity_print(arena, seconds, SP_SECONDS)
+                           : sp_format(arena, "%s days", report_three(arena, seconds / DAY_S));
+}
+
+/* GiB, and what is far less in its own unit. */
+static const char *room_text(struct sp_arena *arena, double bytes)
+{
+    static const double small_gib = 0.01;
+    return bytes / GIB < small_gib ? sp_quantity_print(arena, bytes, SP_BYTES)
+                                   : sp_format(arena, "%s GiB", report_three(arena, bytes / GIB));
+}
+
 /* Memory is enough, but too slow for what is asked: the nearest is the fastest. */
 static const char *slow_text(struct sp_arena *arena, const struct report_plan *plan, const char *considered)
 {
-    static const double day_s = 86400.0;
     const struct plan_question *asked = plan->asked;
     assert(plan->best != NULL);
     const struct estimate *estimate = plan->best->estimate;
-    if (asked->deadline_s > 0.0 && estimate->run_days * day_s > asked->deadline_s) {
-        return sp_format(arena, "none of %s layouts is done in %s days; the fastest takes %s", considered,
-                         report_three(arena, asked->deadline_s / day_s), report_three(arena, estimate->run_days));
+    if (asked->deadline_s > 0.0 && estimate->run_days * DAY_S > asked->deadline_s) {
+        return sp_format(arena, "none of %s layouts is done in %s; the fastest takes %s", considered,
+                         days_text(arena, asked->deadline_s), days_text(arena, estimate->run_days * DAY_S));
     }
     return sp_format(arena, "none of %s layouts reaches %s %% MFU; the fastest has %s", considered,
                      report_percent(arena, asked->min_mfu_frac), report_percent(arena, estimate->mfu_frac));
@@ -47,6 +63,9 @@ static const char *slow_text(struct sp_arena *arena, const struct report_plan *p
 const char *report_plan_miss_text(struct sp_arena *arena, const struct report_plan *plan)
 {
     const char *considered = report_count(arena, plan->plan->considered);
+    if (plan->plan->is_interrupted) {
+        return sp_format(arena, "interrupted: nothing that fits was found among %s layouts", considered);
+    }
     if (plan->plan->considered == 0) {
         return "nothing to consider: what is asked of methods, frameworks, schedules and chunks goes together in no "
                "layout; give an axis more values";
@@ -60,20 +79,28 @@ const char *report_plan_miss_text(struct sp_arena *arena, const struct report_pl
     }
     double capacity_bytes = sp_json_member(plan->nearest_miss, "capacity_bytes")->number;
     bool is_limited = missing.allowed_bytes < capacity_bytes;
-    const char *room =
-        is_limited ? sp_format(arena, " in the %s GiB asked", report_three(arena, missing.allowed_bytes / GIB)) : "";
+    const char *room = is_limited ? sp_format(arena, " in the %s asked", room_text(arena, missing.allowed_bytes)) : "";
     return sp_format(arena, "none of %s layouts fits%s; the nearest lacks %s GiB%s", considered, room,
                      report_three(arena, missing.bytes / GIB), missing.is_of_host ? " of host memory" : "");
 }
 
-const char *report_plan_remark(struct sp_arena *arena, const struct report_plan *plan)
+void report_plan_remarks(const struct report_plan *plan, struct sp_texts *remarks)
 {
     double capacity_bytes = plan->base->hardware.gpu.hbm_capacity.value;
     double asked_bytes = plan->asked->max_memory_bytes;
-    return asked_bytes > capacity_bytes ? sp_format(arena, "--max-memory %s is above the %s of the GPU: no limit",
-                                                    sp_quantity_print(arena, asked_bytes, SP_BYTES),
-                                                    sp_quantity_print(arena, capacity_bytes, SP_BYTES))
-                                        : NULL;
+    if (asked_bytes > capacity_bytes) {
+        sp_texts_add(remarks, "--max-memory %s is above the %s of the GPU: no limit",
+                     sp_quantity_print(remarks->arena, asked_bytes, SP_BYTES),
+                     sp_quantity_print(remarks->arena, capacity_bytes, SP_BYTES));
+    }
+    if (plan->plan->is_interrupted) {
+        sp_texts_add(remarks, "interrupted: the best of %s layouts, the rest was not considered; run it again for all",
+                     report_count(remarks->arena, plan->plan->considered));
+    }
+    if (plan->plan->idle_values != NULL) {
+        sp_texts_add(remarks, "%s: in no layout, as the degrees must multiply to the GPUs; leave out or change",
+                     plan->plan->idle_values);
+    }
 }
 
 /* Rules by name, and what it means to break one. A rule that is not here is told by its name. */

@@ -206,11 +206,12 @@ static const char *suggestion_text(const struct report_plan *plan)
 static void print_remarks(const struct page *page)
 {
     const struct report_plan *plan = page->plan;
-    const char *remark = report_plan_remark(page->arena, plan);
+    struct sp_texts remarks = {.arena = page->arena};
+    report_plan_remarks(plan, &remarks);
     if (plan->best == NULL) {
         (void)fputc('\n', page->file);
-        if (remark != NULL) {
-            print_labelled(page, "warning", remark);
+        for (size_t i = 0; i < remarks.count; i++) {
+            print_labelled(page, "warning", remarks.items[i]);
         }
         return;
     }
@@ -220,8 +221,8 @@ static void print_remarks(const struct page *page)
     for (size_t i = 0; i < question.warnings.count; i++) {
         sp_texts_add(&warnings, "%s", question.warnings.items[i]);
     }
-    if (remark != NULL) {
-        sp_texts_add(&warnings, "%s", remark);
+    for (size_t i = 0; i < remarks.count; i++) {
+        sp_texts_add(&warnings, "%s", remarks.items[i]);
     }
     question.warnings = warnings;
     remarked.question = &question;

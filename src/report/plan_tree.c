@@ -41,18 +41,16 @@ static void put_plans(struct report_tree *tree, const struct report_plan *plan)
     report_tree_end(tree);
 }
 
-/* When nothing fits: the layout that needs least, what it lacks, and what would make it fit. */
+/* When nothing fits: the whole answer of the layout that needs least, what it lacks, and what would make it fit. */
 static void put_nearest_miss(struct report_tree *tree, const struct report_plan *plan)
 {
-    static const char *const keys[] = {"layout",     "gpus",           "step_time_s", "mfu_frac",           "fits",
-                                       "peak_bytes", "capacity_bytes", "host_bytes",  "host_capacity_bytes"};
     if (plan->nearest_miss == NULL) {
         report_tree_null(tree, "nearest_miss");
         return;
     }
     report_tree_begin(tree, "nearest_miss", SP_JSON_OBJECT);
-    for (size_t i = 0; i < SP_COUNT_OF(keys); i++) {
-        report_tree_value(tree, keys[i], sp_json_member(plan->nearest_miss, keys[i]));
+    for (const struct sp_json *member = plan->nearest_miss->first; member != NULL; member = member->next) {
+        report_tree_value(tree, member->key, member);
     }
     const struct report_missing missing = report_plan_missing(plan);
     report_tree_number(tree, "missing_bytes", missing.bytes);
@@ -74,11 +72,13 @@ const struct sp_json *report_plan_tree(struct sp_arena *arena, const struct repo
     report_tree_string(&tree, "objective", plan_objective_names[plan->asked->objective]);
     report_tree_number(&tree, "considered", (double)plan->plan->considered);
     report_tree_number(&tree, "evaluated", (double)plan->plan->evaluated);
+    report_tree_bool(&tree, "interrupted", plan->plan->is_interrupted);
     put_rejections(&tree, plan->plan);
     report_tree_begin(&tree, "remarks", SP_JSON_ARRAY);
-    const char *remark = report_plan_remark(arena, plan);
-    if (remark != NULL) {
-        report_tree_string(&tree, NULL, remark);
+    struct sp_texts remarks = {.arena = arena};
+    report_plan_remarks(plan, &remarks);
+    for (size_t i = 0; i < remarks.count; i++) {
+        report_tree_string(&tree, NULL, remarks.items[i]);
     }
     report_tree_end(&tree);
     report_tree_number(&tree, "elapsed_s", plan->plan->elapsed_s);

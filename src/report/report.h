@@ -275,8 +275,8 @@ struct report_missing {
 struct report_missing report_plan_missing(const struct report_plan *plan);
 /* When there are no layouts: what the nearest lacks, or why there is none. */
 const char *report_plan_miss_text(struct sp_arena *arena, const struct report_plan *plan);
-/* What of the constraints does nothing, or NULL. */
-const char *report_plan_remark(struct sp_arena *arena, const struct report_plan *plan);
+/* Adds what of the constraints and of the values asked for does nothing. */
+void report_plan_remarks(const struct report_plan *plan, struct sp_texts *remarks);
 extern const char report_usual_order[]; /* "tp-cp-ep-dp-pp": what goes without saying */
 /* "--tp 8 --sp 8 ...": the options of `seqplan estimate` that give the answer of a layout. */
 const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,

@@ -39,12 +39,13 @@ static const char *value_text(struct sp_arena *arena, enum sensitivity_figure fi
 static const char *change_text(struct sp_arena *arena, enum sensitivity_figure figure,
                                const struct sensitivity_change *change)
 {
-    static const double smallest_frac = 5e-5; /* shown as 0.0 % */
+    static const double smallest_frac = 5e-4; /* less is shown as 0.0 % */
+    static const double rounding = 1e-9;
     if (figure == SENSITIVITY_HBM_CAPACITY && change->winner < 0) {
         return change->fits ? "fits" : "does not fit";
     }
-    if (fabs(change->step_time_frac) < smallest_frac * 10) {
-        return fabs(change->step_time_frac) < smallest_frac ? "0" : change->step_time_frac < 0 ? "> -0.1 %" : "< 0.1 %";
+    if (fabs(change->step_time_frac) < smallest_frac) {
+        return fabs(change->step_time_frac) < rounding ? "0" : change->step_time_frac < 0 ? "> -0.1 %" : "< 0.1 %";
     }
     return sp_format(arena, "%+.1f %%", PERCENT * change->step_time_frac);
 }
@@ -55,13 +56,22 @@ static const char *crossing_text(struct sp_arena *arena, const struct sensitivit
     const struct sensitivity_row *row = &sensitivity->rows[figure];
     const struct sensitivity_crossing *crossing = is_above ? &row->above : &row->below;
     if (!crossing->is_found) {
-        return NULL;
+        return crossing->is_bound ? "perhaps: not all layouts were searched" : NULL;
     }
     const char *at = figure == SENSITIVITY_LATENCY ? sp_format(arena, "%s x now", report_three(arena, crossing->factor))
                                                    : value_text(arena, figure, crossing->value);
-    const char *winner = crossing->winner < 0 ? "none of the kept layouts fits"
-                                              : report_winner_text(arena, sensitivity, crossing->winner);
-    return sp_format(arena, "%s %s: %s", is_above ? "above" : "below", at, winner);
+    const char *winner =
+        crossing->winner < 0 ? "nothing fits" : report_winner_text(arena, sensitivity, crossing->winner);
+    return sp_format(arena, "%s %s%s: %s", is_above ? "above" : "below", at, crossing->is_bound ? " or sooner" : "",
+                     winner);
+}
+
+/* A figure of links that nothing uses, as those between nodes within one, is none of this answer. */
+static bool is_unused(enum sensitivity_figure figure, const struct sensitivity_row *row)
+{
+    bool is_of_links = figure == SENSITIVITY_NETWORK || figure == SENSITIVITY_INTRA;
+    bool is_flat = !(fabs(row->up.step_time_frac) > 0) && !(fabs(row->down.step_time_frac) > 0);
+    return is_of_links && is_flat && !row->above.is_found && !row->below.is_found;
 }
 
 enum { FIGURE_COLUMN, NOW_COLUMN, UP_COLUMN, DOWN_COLUMN, BELOW_COLUMN, ABOVE_COLUMN, N_COLUMNS };
@@ -90,7 +100,7 @@ struct report_grid report_sensitivity_grid(struct sp_arena *arena, const struct 
         const struct sensitivity_row *row = &sensitivity->rows[f];
         report_grid_add(&grid);
         report_grid_text(&grid, FIGURE_COLUMN, "%s", report_sensitivity_title(arena, hardware, figure));
-        report_grid_text(&grid, NOW_COLUMN, "%s", value_text(arena, figure, row->value));
+        report_grid_text(&grid, NOW_COLUMN, "%s", is_unused(figure, row) ? "-" : value_text(arena, figure, row->value));
         report_grid_text(&grid, UP_COLUMN, "%s", change_text(arena, figure, &row->up));
         report_grid_text(&grid, DOWN_COLUMN, "%s", change_text(arena, figure, &row->down));
         put_crossing(&grid, BELOW_COLUMN, crossing_text(arena, sensitivity, figure, false));

@@ -21,7 +21,34 @@ const char *report_kept_text(struct sp_arena *arena, const struct plan_layout *k
                      framework_names[layout->framework]);
 }
 
-/* Of today's winner and another of its family, what is recomputed, sharded and offloaded. */
+static void add_number(struct sp_texts *texts, const char *name, int64_t value, int64_t than)
+{
+    if (value != than) {
+        sp_texts_add(texts, "%s %lld", name, (long long)value);
+    }
+}
+
+static void add_word(struct sp_texts *texts, const char *name, const char *word, const char *than)
+{
+    if (strcmp(word, than) != 0) {
+        sp_texts_add(texts, "%s %s", name, word);
+    }
+}
+
+/* What a layout has otherwise than one of the same degrees and method. */
+static const char *otherwise(struct sp_arena *arena, const struct layout_spec *layout, const struct layout_spec *than)
+{
+    struct sp_texts texts = {.arena = arena};
+    add_number(&texts, "micro-batch", layout->micro_batch, than->micro_batch);
+    add_word(&texts, "schedule", schedule_names[layout->schedule], schedule_names[than->schedule]);
+    add_number(&texts, "vpp", layout->vpp, than->vpp);
+    add_word(&texts, "recompute", report_recompute_text(arena, layout), report_recompute_text(arena, than));
+    add_number(&texts, "zero", layout->zero, than->zero);
+    add_word(&texts, "offload", layout_offload_text(arena, layout), layout_offload_text(arena, than));
+    add_word(&texts, "order", report_order_text(arena, layout), report_order_text(arena, than));
+    return sp_join(arena, texts.items, texts.count, ", ");
+}
+
 const char *report_winner_text(struct sp_arena *arena, const struct sensitivity *sensitivity, int winner)
 {
     const struct plan_layout *other = &sensitivity->kept[winner];
@@ -30,9 +57,8 @@ const char *report_winner_text(struct sp_arena *arena, const struct sensitivity 
     if (!is_another || strcmp(text, report_kept_text(arena, &sensitivity->kept[sensitivity->winner])) != 0) {
         return text;
     }
-    return sp_format(arena, "%s, with recompute %s, zero %d, offload %s", text,
-                     report_recompute_text(arena, &other->layout), other->layout.zero,
-                     layout_offload_text(arena, &other->layout));
+    return sp_format(arena, "%s, with %s", text,
+                     otherwise(arena, &other->layout, &sensitivity->kept[sensitivity->winner].layout));
 }
 
 static void put_winner(struct report_tree *tree, const struct sensitivity *sensitivity, const char *key, int winner)
@@ -52,17 +78,23 @@ static void put_change(struct report_tree *tree, const struct sensitivity *sensi
     report_tree_end(tree);
 }
 
-/* Null: no other layout wins up to a factor of 16. */
+/* Null: no other layout wins up to a factor of 16. Its members are, where not all was searched. */
 static void put_crossing(struct report_tree *tree, const struct sensitivity *sensitivity, const char *key,
                          const struct sensitivity_crossing *crossing)
 {
-    if (!crossing->is_found) {
+    if (!crossing->is_found && !crossing->is_bound) {
         report_tree_null(tree, key);
         return;
     }
     report_tree_begin(tree, key, SP_JSON_OBJECT);
-    report_tree_number(tree, "factor", crossing->factor);
-    report_tree_number(tree, "value", crossing->value);
+    if (crossing->is_found) {
+        report_tree_number(tree, "factor", crossing->factor);
+        report_tree_number(tree, "value", crossing->value);
+    } else {
+        report_tree_null(tree, "factor");
+        report_tree_null(tree, "value");
+    }
+    report_tree_bool(tree, "is_bound", crossing->is_bound);
     put_winner(tree, sensitivity, "winner", crossing->winner);
     report_tree_end(tree);
 }

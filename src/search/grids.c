@@ -64,10 +64,17 @@ static void add_experts(const struct space *space, int64_t tp, int64_t sp, struc
     }
 }
 
-/* A value that does not multiply to the cluster with those before it. */
+/* A value that does not multiply to the cluster with those before it. The example is of one that divides no cluster, if
+ * there is one. */
 static void refuse(const struct space *space, struct units *units, const char *axis, int64_t value)
 {
-    if (units->n_refused++ == 0) {
+    bool is_foreign = space->gpus % value != 0;
+    bool is_example = units->n_refused++ == 0 || (is_foreign && !units->is_refused_foreign);
+    units->is_refused_foreign = units->is_refused_foreign || is_foreign;
+    if (is_example && is_foreign) {
+        units->refused = sp_format(space->arena, "%s %lld does not divide %lld gpus", axis, (long long)value,
+                                   (long long)space->gpus);
+    } else if (is_example) {
         units->refused = sp_format(space->arena, "%s %lld leaves no whole number for the other degrees of %lld gpus",
                                    axis, (long long)value, (long long)space->gpus);
     }
@@ -118,13 +125,17 @@ static void append_unit(struct sp_arena *arena, struct units *units, const struc
     units->items[units->n++] = *unit;
 }
 
-static int64_t unit_size(const struct space *space, const struct unit *unit, const struct grids *grids)
+static void size_unit(const struct space *space, const struct grids *grids, struct unit *unit)
 {
-    int64_t size = 0;
+    unit->size = 0;
+    unit->n_ranks = 0;
     for (int g = 0; g < unit->n_grids; g++) {
-        size += space_grid_size(space, unit->framework, &grids->items[unit->first_grid + g]);
+        const struct grid *grid = &grids->items[unit->first_grid + g];
+        struct values batches;
+        space_micro_batches(space, grid->dp, &batches);
+        unit->size += space_grid_size(space, unit->framework, grid);
+        unit->n_ranks += batches.n;
     }
-    return size;
 }
 
 static void add_methods(const struct space *space, struct unit *unit, struct units *units, const struct grids *grids)
@@ -140,7 +151,7 @@ static void add_methods(const struct space *space, struct unit *unit, struct uni
             space_parts(space, unit->method, unit->sp, &parts);
             for (int i = 0; i < parts.n; i++) {
                 unit->part = parts.items[i];
-                unit->size = unit_size(space, unit, grids);
+                size_unit(space, grids, unit);
                 append_unit(space->arena, units, unit);
             }
         }
@@ -177,6 +188,63 @@ void units_open(const struct space *space, uint64_t first_index, struct units *u
     uint64_t first = first_index;
     for (int i = 0; i < units->n; i++) {
         units->items[i].first_index = first;
+        units->items[i].first_rank = units->n_ranks;
         first += (uint64_t)units->items[i].size;
+        units->n_ranks += units->items[i].n_ranks;
     }
+}
+
+/* ---- values that no layout has ------------------------------------------------------------------------------------ */
+
+void idle_values_open(const struct plan_axes *axes, struct sp_arena *arena, struct idle_values *idle)
+{
+    const struct {
+        const char *axis;
+        const struct plan_counts *given;
+    } lists[] = {{"tp", &axes->tp}, {"sp", &axes->sp}, {"pp", &axes->pp}, {"dp", &axes->dp}};
+    size_t n = 0;
+    for (size_t i = 0; i < SP_COUNT_OF(lists); i++) {
+        n += (size_t)lists[i].given->n;
+    }
+    *idle = (struct idle_values){.items = sp_arena_array(arena, n + 1, sizeof(*idle->items))};
+    for (size_t i = 0; i < SP_COUNT_OF(lists); i++) {
+        for (int j = 0; j < lists[i].given->n; j++) {
+            idle->items[idle->n++] =
+                (struct idle_value){.axis = lists[i].axis, .value = lists[i].given->values[j], .is_used = false};
+        }
+    }
+}
+
+static bool unit_has(const struct unit *unit, const struct grids *grids, const struct idle_value *value)
+{
+    for (int g = unit->first_grid; g < unit->first_grid + unit->n_grids; g++) {
+        int64_t of = strcmp(value->axis, "tp") == 0   ? unit->tp
+                     : strcmp(value->axis, "sp") == 0 ? unit->sp
+                     : strcmp(value->axis, "pp") == 0 ? grids->items[g].pp
+                                                      : grids->items[g].dp;
+        if (of == value->value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void idle_values_use(struct idle_values *idle, const struct units *units, const struct grids *grids)
+{
+    for (int i = 0; i < idle->n; i++) {
+        for (int u = 0; u < units->n && !idle->items[i].is_used; u++) {
+            idle->items[i].is_used = unit_has(&units->items[u], grids, &idle->items[i]);
+        }
+    }
+}
+
+const char *idle_values_text(const struct idle_values *idle, struct sp_arena *arena)
+{
+    struct sp_texts texts = {.arena = arena};
+    for (int i = 0; i < idle->n; i++) {
+        if (!idle->items[i].is_used) {
+            sp_texts_add(&texts, "--%s %lld", idle->items[i].axis, (long long)idle->items[i].value);
+        }
+    }
+    return texts.count > 0 ? sp_join(arena, texts.items, texts.count, ", ") : NULL;
 }

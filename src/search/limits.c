@@ -6,7 +6,6 @@
 
 const char *const limit_names[] = {"max_seq", "max_micro_batch", "min_gpus", NULL};
 const int64_t limits_most_tokens = (int64_t)1 << 30;
-static const int64_t MOST_MICRO_BATCH = (int64_t)1 << 20; /* as the rules have it */
 static const int64_t MOST_GPUS = (int64_t)1 << 17;
 static const int64_t SHORT_LENGTH = 1024; /* lengths are told in no finer steps where the rules allow */
 
@@ -28,7 +27,7 @@ struct probe_values limit_lengths(const struct layout_spec *layout, int64_t leas
 struct probe_values limit_micro_batches(struct sp_arena *arena, int64_t sequences, bool is_batch_given)
 {
     if (!is_batch_given) {
-        return (struct probe_values){.n = MOST_MICRO_BATCH, .unit = 1};
+        return (struct probe_values){.n = largest_micro_batch, .unit = 1};
     }
     static const struct plan_counts all = {.n = 0};
     struct values divisors;

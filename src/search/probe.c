@@ -18,7 +18,10 @@ static void change(struct probe *probe, int64_t value)
         question->layout.micro_batch = value;
     }
     if (!probe->is_batch_given) {
-        question->run.global_batch = limits_batch(question->run.gpus, question->layout.micro_batch);
+        /* what does not multiply to the cluster is refused for that, not for a batch that nobody gave */
+        const struct layout_spec *layout = &question->layout;
+        bool divides = question->run.gpus % layout->dp == 0;
+        question->run.global_batch = limits_batch(divides ? question->run.gpus : layout->dp, layout->micro_batch);
     }
 }
 

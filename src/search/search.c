@@ -8,12 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
-enum { FIRST_WAVE = 4, LARGEST_WAVE = 64, MAX_THREADS = 256 };
-
 static double now_s(void)
 {
     struct timespec t;
@@ -21,30 +15,26 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What is not asked for: nothing, or what keeps a plan from being empty, to find the nearest miss. */
-enum relaxed { RELAXED_NOTHING, RELAXED_TIME, RELAXED_MEMORY };
-
 /* ---- objective and constraints ----------------------------------------------------------------------------------- */
 
-double plan_objective_of(const struct space *space, double step_time_s, double peak_bytes)
+double plan_objective_of(const struct plan_question *asked, const struct question *base, struct step_bound figures)
 {
     static const double seconds_per_hour = 3600;
-    double gpus = (double)space->gpus;
-    switch (space->asked->objective) {
+    double gpus = (double)base->run.gpus;
+    switch (asked->objective) {
     case PLAN_MEMORY:
-        return peak_bytes;
+        return figures.peak_bytes;
     case PLAN_GPUS:
         return gpus;
     case PLAN_COST: {
-        const struct question *base = space_any_base(space);
         double tokens = (double)base->run.global_batch * (double)base->run.seq;
-        return step_time_s / seconds_per_hour * gpus * base->hardware.gpu.price.value / tokens;
+        return figures.step_time_s / seconds_per_hour * gpus * base->hardware.gpu.price.value / tokens;
     }
     case PLAN_THROUGHPUT:
     case N_PLAN_OBJECTIVES:
         break;
     }
-    return step_time_s;
+    return figures.step_time_s;
 }
 
 double plan_pace_of(const struct space *space, double step_time_s)
@@ -78,7 +68,7 @@ static void limit_bytes(struct constraints *constraints, double bytes, const cha
     }
 }
 
-static struct constraints constraints_of(const struct space *space, enum relaxed relaxed)
+struct constraints constraints_of(const struct space *space, enum relaxed relaxed)
 {
     const struct plan_question *asked = space->asked;
     const struct question *base = space_any_base(space);
@@ -114,53 +104,9 @@ struct sweep_of_units {
     struct plan *plan;
     enum relaxed relaxed;
     uint64_t first_index; /* of the layouts of this cluster size */
-    int n_threads;
-    struct worker workers[MAX_THREADS];
+    struct idle_values idle;
+    struct crew crew;
 };
-
-#ifdef _OPENMP
-static int usual_threads(void)
-{
-    return omp_get_max_threads();
-}
-
-static int thread_number(void)
-{
-    return omp_get_thread_num();
-}
-#else
-static int usual_threads(void)
-{
-    return 1;
-}
-
-static int thread_number(void)
-{
-    return 0;
-}
-#endif
-
-static int threads_of(const struct plan_question *asked)
-{
-    int n = asked->n_threads > 0 ? asked->n_threads : usual_threads();
-    return n < MAX_THREADS ? n : MAX_THREADS;
-}
-
-static void open_workers(struct sweep_of_units *sweep)
-{
-    for (int i = 0; i < sweep->n_threads; i++) {
-        struct worker *worker = &sweep->workers[i];
-        worker->scratch = sp_arena_open();
-        worker->pricer = step_pricer_open(worker->scratch);
-    }
-}
-
-static void close_workers(struct sweep_of_units *sweep)
-{
-    for (int i = 0; i < sweep->n_threads; i++) {
-        sp_arena_close(sweep->workers[i].scratch);
-    }
-}
 
 /* What one unit found joins the rest. Units are merged in the order of their wave. */
 static void merge(struct sweep_of_units *sweep, const struct findings *findings)
@@ -168,6 +114,7 @@ static void merge(struct sweep_of_units *sweep, const struct findings *findings)
     struct plan *plan = sweep->plan;
     const struct plan *counts = &findings->counts;
     plan->evaluated += counts->evaluated;
+    plan->n_ranks += counts->n_ranks;
     for (int i = 0; i < counts->n_rejections; i++) {
         rejections_add(plan, sweep->arena, counts->rejections[i].reason, counts->rejections[i].count,
                        counts->rejections[i].example);
@@ -187,41 +134,12 @@ static void run_wave(struct sweep_of_units *sweep, const struct unit *units, int
     if (findings == NULL) {
         abort();
     }
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(sweep->n_threads)
-#endif
-    for (int i = 0; i < n; i++) {
-        findings[i].arena = sp_arena_open();
-        findings[i].front.arena = findings[i].arena;
-        unit_search(&sweep->search, &sweep->workers[thread_number()], &units[i], &findings[i]);
-    }
+    crew_search(&sweep->crew, &sweep->search, units, n, findings);
     for (int i = 0; i < n; i++) {
         merge(sweep, &findings[i]);
         sp_arena_close(findings[i].arena);
     }
     free(findings);
-}
-
-static int compare_units(const void *a, const void *b)
-{
-    const struct unit *x = a;
-    const struct unit *y = b;
-    int by_bound = (x->bound_s > y->bound_s) - (x->bound_s < y->bound_s);
-    return by_bound != 0 ? by_bound : (x->first_index > y->first_index) - (x->first_index < y->first_index);
-}
-
-/* Best first: a good front early leaves out much of what follows. */
-static void sort_units(struct sweep_of_units *sweep, struct units *units)
-{
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads(sweep->n_threads)
-#endif
-    for (int i = 0; i < units->n; i++) {
-        unit_bound(&sweep->search, &sweep->workers[thread_number()], &units->items[i]);
-    }
-    if (units->n > 0) {
-        qsort(units->items, (size_t)units->n, sizeof(units->items[0]), compare_units);
-    }
 }
 
 static int64_t size_of(const struct unit *units, int n)
@@ -260,7 +178,7 @@ static void run_waves(struct sweep_of_units *sweep, struct units *units)
     if (is_too_large(sweep, total)) {
         return;
     }
-    sort_units(sweep, units);
+    crew_sort(&sweep->crew, &sweep->search, units);
     sweep->plan->considered += units->n_refused;
     rejections_add(sweep->plan, sweep->arena, "gpus_product", units->n_refused, units->refused);
     int size = FIRST_WAVE;
@@ -276,8 +194,9 @@ static void run_waves(struct sweep_of_units *sweep, struct units *units)
         if (asked->progress != NULL) {
             asked->progress(asked->user, done, total);
         }
+        sweep->plan->is_interrupted = asked->is_stopped != NULL && asked->is_stopped();
         bool is_enough = asked->effort == PLAN_ANY && sweep->search.families.n > 0;
-        if (is_enough || first + size >= units->n) {
+        if (is_enough || sweep->plan->is_interrupted || first + size >= units->n) {
             break;
         }
     }
@@ -297,31 +216,40 @@ static bool has_price(const struct space *space, struct sp_error *err)
     return sp_fail(err, SP_ERROR_USAGE, "--objective cost: %s has no price; add --set gpu.price=2.50/h", gpu->name);
 }
 
+/* What a whole plan leaves, to be searched on other machines. */
+static bool is_kept(const struct sweep_of_units *sweep)
+{
+    return sweep->relaxed == RELAXED_NOTHING && sweep->search.space->asked->effort == PLAN_WHOLE;
+}
+
 /* Adds what one cluster size has to the plan. */
 static bool search_size(const struct plan_question *asked, int64_t gpus, struct sweep_of_units *sweep,
                         struct sp_error *err)
 {
-    struct space space;
+    struct space *space = sp_arena_alloc(sweep->arena, sizeof(*space));
     struct units units;
     struct grids grids;
-    if (!space_open(asked, gpus, sweep->arena, &space, err) || !has_price(&space, err)) {
+    if (!space_open(asked, gpus, sweep->arena, space, err) || !has_price(space, err)) {
         return false;
     }
-    units_open(&space, sweep->first_index, &units, &grids);
+    units_open(space, sweep->first_index, &units, &grids);
+    idle_values_use(&sweep->idle, &units, &grids);
     sweep->plan->n_grids += grids.n;
     for (int i = 0; i < units.n; i++) {
         sweep->first_index += (uint64_t)units.items[i].size;
     }
-    sweep->search.space = &space;
+    sweep->search.space = space;
     sweep->search.grids = &grids;
-    sweep->search.constraints = constraints_of(&space, sweep->relaxed);
+    sweep->search.constraints = constraints_of(space, sweep->relaxed);
     sweep->search.prunes = !asked->is_exhaustive;
-    for (int i = 0; i < sweep->n_threads; i++) {
-        sweep->workers[i].base = NULL;
-    }
+    sweep->search.rank_bounds = is_kept(sweep) ? rank_bounds_open(&units, sweep->arena) : NULL;
+    crew_rebase(&sweep->crew);
     run_waves(sweep, &units);
-    sweep->plan->global_batch = space.global_batch;
-    sweep->plan->is_batch_assumed = space.is_batch_assumed;
+    if (sweep->search.rank_bounds != NULL) {
+        searched_add(&sweep->plan->searched, &sweep->search, &units, sweep->arena);
+    }
+    sweep->plan->global_batch = space->global_batch;
+    sweep->plan->is_batch_assumed = space->is_batch_assumed;
     return true;
 }
 
@@ -364,7 +292,8 @@ static bool search_sizes(const struct plan_question *asked, struct sweep_of_unit
         if (!search_size(asked, sizes[i], sweep, err)) {
             return false;
         }
-        if ((asked->objective == PLAN_GPUS || asked->effort == PLAN_ANY) && sweep->search.families.n > 0) {
+        bool is_answered = (asked->objective == PLAN_GPUS || asked->effort == PLAN_ANY) && sweep->search.families.n > 0;
+        if (is_answered || sweep->plan->is_interrupted) {
             break;
         }
     }
@@ -379,15 +308,17 @@ static bool run_search(const struct plan_question *asked, enum relaxed relaxed, 
     sweep->arena = arena;
     sweep->plan = plan;
     sweep->relaxed = relaxed;
-    sweep->n_threads = threads_of(asked);
     sweep->search.front.arena = arena;
     families_init(&sweep->search.families, arena, asked->n_top > asked->n_kept ? asked->n_top : asked->n_kept);
-    open_workers(sweep);
+    crew_open(&sweep->crew, asked);
+    idle_values_open(&asked->axes, arena, &sweep->idle);
     bool is_good = search_sizes(asked, sweep, err);
-    close_workers(sweep);
+    crew_close(&sweep->crew);
     if (is_good) {
         ranking_finish(&sweep->search.families, &sweep->search.front, asked->n_top, arena, plan);
         rejections_sort(plan);
+        bool has_all_sizes = asked->objective != PLAN_GPUS; /* that one ends with the first that has anything */
+        plan->idle_values = has_all_sizes && !plan->is_interrupted ? idle_values_text(&sweep->idle, arena) : NULL;
     }
     return is_good;
 }
@@ -422,7 +353,8 @@ bool plan_search(const struct plan_question *question, struct sp_arena *arena, s
 {
     double start = now_s();
     if (!run_search(question, RELAXED_NOTHING, arena, plan, err) ||
-        (plan->n_layouts == 0 && question->effort == PLAN_WHOLE && !find_nearest_miss(question, arena, plan, err))) {
+        (plan->n_layouts == 0 && !plan->is_interrupted && question->effort == PLAN_WHOLE &&
+         !find_nearest_miss(question, arena, plan, err))) {
         return false;
     }
     plan->elapsed_s = now_s() - start;

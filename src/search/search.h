@@ -69,6 +69,7 @@ struct plan_question {
     int n_threads;       /* 0: as OpenMP has it */
     void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL; from one thread */
     void *user;
+    bool (*is_stopped)(void); /* may be NULL; whether to end with what was found so far (is_interrupted) */
 };
 void plan_question_init(struct plan_question *question, struct sp_arena *arena);
 
@@ -97,15 +98,19 @@ enum { MAX_REJECTIONS = 64 };
 
 struct plan {
     int64_t considered, evaluated; /* considered = evaluated + the sum of rejections */
+    int64_t n_ranks;               /* degrees with a micro-batch that were priced: what a search costs */
     int64_t n_grids;               /* of degrees that were laid out to begin with, which costs by itself */
+    bool is_interrupted;           /* not all was considered: is_stopped() */
     bool is_cut;                   /* nothing fits of what was considered, which is not all: most_considered */
     int n_rejections;              /* by count, the largest first */
     struct plan_rejection rejections[MAX_REJECTIONS];
+    const char *idle_values; /* degrees asked for that no layout has, "--tp 3, --dp 5"; or NULL */
     int n_layouts; /* ranked: the best of each of the n_top best families (framework, method, degrees), and the front */
     const struct plan_layout *layouts;
     int n_kept; /* ranked, for sensitivity: the best of each of more families, and the front, thinned where it is long */
     const struct plan_layout *kept;
-    bool has_nearest_miss; /* when nothing fits: the layout with the smallest peak that keeps the rules */
+    const struct searched *searched; /* of a whole plan: its space, to be searched on other machines; or NULL */
+    bool has_nearest_miss;           /* when nothing fits: the layout with the smallest peak that keeps the rules */
     struct plan_layout nearest_miss;
     int64_t global_batch; /* of every layout */
     bool is_batch_assumed;
@@ -146,24 +151,27 @@ const char *sensitivity_path(enum sensitivity_figure figure, int index);
 /* In SI units; 0 where a machine has none. Of latencies: the network's, or the node's own links' without one. */
 double sensitivity_value(const struct hardware_spec *hardware, enum sensitivity_figure figure);
 void sensitivity_scale(struct hardware_spec *hardware, enum sensitivity_figure figure, double factor);
+/* The same as --set of a request, from the figures of its hardware. */
+void sensitivity_set(struct request *request, const struct hardware_spec *hardware, enum sensitivity_figure figure,
+                     double factor);
 
 struct sensitivity_change { /* with the figure 10 % up or down */
     double step_time_frac;  /* change of the layout's step time; of a plan's capacity: from winner to winner */
     bool fits;
-    int winner; /* the best of the kept layouts then; -1: none of them fits, or there is no plan */
+    int winner; /* the best layout then, among the kept of struct sensitivity; -1: nothing fits, or there is no plan */
 };
 struct sensitivity_crossing { /* the nearest factor at which another layout wins */
     bool is_found;            /* between 1/16 and 16 */
+    bool is_bound;            /* another one may win sooner, or at all: not all was searched */
     double factor, value;     /* of the figure, at which it has won */
-    int winner;               /* -1: nothing kept fits any more */
+    int winner;               /* -1: nothing fits any more */
 };
 struct sensitivity_row {
     double value;
     struct sensitivity_change up, down;
     struct sensitivity_crossing above, below;
 };
-/* Plain data. Candidates are the kept layouts of a plan, all of which fit today: what only more memory would let in is
- * not among them, nor are layouts whose family a better one of the same degrees stands for. */
+/* Plain data. The kept layouts are those of the plan, then what wins on other machines. */
 struct sensitivity {
     struct sensitivity_row rows[N_SENSITIVITIES];
     int winner; /* today's among the kept; -1: of one layout, there is no plan */
@@ -172,8 +180,10 @@ struct sensitivity {
 };
 /* Of one layout, from the question that step_check() passed. Pure re-estimates. */
 void sensitivity_of_layout(const struct question *question, struct sensitivity *sensitivity);
-/* Of the winner of a plan, and where another of its kept layouts wins: looked for in steps of 2^(1/4), then bisected to
- * three digits; the constraints of the question hold throughout. A plan without layouts has rows of zeros, winner -1. */
+/* Of the winner of a plan, and where another layout wins: of those that the plan kept, looked for in steps of 2^(1/4), then
+ * bisected to three digits; then the whole space is searched just before, until nothing wins there (docs/limits.md). A plan
+ * that was not searched as a whole has only what it kept. The constraints of the question hold throughout. A plan without
+ * layouts has rows of zeros, winner -1. */
 bool sensitivity_of_plan(const struct plan_question *question, const struct plan *plan, struct sp_arena *arena,
                          struct sensitivity *sensitivity, struct sp_error *err) SP_MUST_CHECK;
 

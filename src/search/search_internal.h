@@ -85,16 +85,32 @@ struct unit {
     int first_grid, n_grids;
     int64_t size;         /* layouts */
     uint64_t first_index; /* of the first of them in the order of the space */
-    double bound_s;       /* no layout of it is faster */
+    int64_t first_rank;   /* of its grids x micro-batches, among those of the space */
+    int64_t n_ranks;
+    double bound_s; /* no layout of it is faster */
 };
 struct units {
     int n, capacity;
     struct unit *items;
+    int64_t n_ranks;   /* of all units */
     int64_t n_refused; /* values of degrees that leave no cluster, each counted once after those before it */
     const char *refused;
+    bool is_refused_foreign; /* the example is of a value that does not divide the cluster */
 };
 /* In the order of the space. */
 void units_open(const struct space *space, uint64_t first_index, struct units *units, struct grids *grids);
+/* Values of --tp, --sp, --pp and --dp that no layout of any cluster size has, each as an option, "--tp 3". */
+struct idle_values {
+    int n;
+    struct idle_value {
+        const char *axis;
+        int64_t value;
+        bool is_used;
+    } * items;
+};
+void idle_values_open(const struct plan_axes *axes, struct sp_arena *arena, struct idle_values *idle);
+void idle_values_use(struct idle_values *idle, const struct units *units, const struct grids *grids);
+const char *idle_values_text(const struct idle_values *idle, struct sp_arena *arena); /* NULL: there are none */
 /* Layouts of a family: micro-batches x placements x shardings x schedules with their recomputations. */
 int64_t space_grid_size(const struct space *space, enum framework_id framework, const struct grid *grid);
 int space_shardings(const struct space *space); /* of zero x offload */
@@ -159,10 +175,16 @@ struct worker {
 /* What a unit adds. */
 struct findings {
     struct sp_arena *arena;
-    struct plan counts; /* evaluated, rejections, nearest miss */
+    struct plan counts; /* evaluated, ranks, rejections, nearest miss */
     struct front front;
     int n_families, capacity;
     struct plan_layout *families; /* the best of each */
+};
+
+/* Of one rank (struct unit), what no layout of it goes below; infinite where a rule or memory lets in none. */
+struct rank_bound {
+    float fitting_s; /* of those that fit */
+    float any_s;     /* of those that keep the rules */
 };
 
 /* What the search knows before a wave of units, the same for all of them. */
@@ -172,13 +194,66 @@ struct search {
     struct constraints constraints;
     struct front front;
     struct families families;
-    bool prunes; /* leaves out what a bound shows to be useless */
+    bool prunes;                    /* leaves out what a bound shows to be useless */
+    struct rank_bound *rank_bounds; /* by rank of the space, or NULL: written, and read first by a rematch */
+    bool is_rematch;                /* of a space that was searched: rules are known to be kept, nothing is counted */
 };
+/* Whether no layout with such bounds can matter to a rematch. */
+bool rank_is_out(const struct search *search, struct rank_bound bound);
 void unit_bound(const struct search *search, struct worker *worker, struct unit *unit);
 void unit_search(const struct search *search, struct worker *worker, const struct unit *unit,
                  struct findings *findings);
 /* What the front weighs: struct plan_layout, pace_s. */
 double plan_pace_of(const struct space *space, double step_time_s);
-double plan_objective_of(const struct space *space, double step_time_s, double peak_bytes);
+double plan_objective_of(const struct plan_question *asked, const struct question *base, struct step_bound figures);
+/* What a layout must keep on the machine of the space; without those of time where they are relaxed, of memory too. */
+enum relaxed { RELAXED_NOTHING, RELAXED_TIME, RELAXED_MEMORY };
+struct constraints constraints_of(const struct space *space, enum relaxed relaxed);
+
+/* ---- units over threads (waves.c) --------------------------------------------------------------------------------- */
+
+enum { FIRST_WAVE = 4, LARGEST_WAVE = 64, MAX_THREADS = 256 };
+struct crew {
+    int n_threads;
+    struct worker workers[MAX_THREADS];
+};
+void crew_open(struct crew *crew, const struct plan_question *asked);
+void crew_close(struct crew *crew);
+/* Their pricers begin anew: another space, or other figures in it. */
+void crew_rebase(struct crew *crew);
+/* unit_bound() of all, the most promising first then. */
+void crew_sort(struct crew *crew, const struct search *search, struct units *units);
+/* Searches n units; findings in their order, whose arenas the caller closes. */
+void crew_search(struct crew *crew, const struct search *search, const struct unit *units, int n,
+                 struct findings *findings);
+
+/* ---- the same space on other machines (rematch.c) ------------------------------------------------------------------ */
+
+/* A cluster size that was searched, with what is known of it. */
+struct searched {
+    const struct space *space;
+    struct units units; /* the most promising first */
+    struct grids grids;
+    const struct rank_bound *rank_bounds;
+    const struct searched *next;
+};
+/* Bounds of the ranks of some units, of which nothing is known yet. */
+struct rank_bound *rank_bounds_open(const struct units *units, struct sp_arena *arena);
+void searched_add(const struct searched **all, const struct search *search, const struct units *units,
+                  struct sp_arena *arena);
+
+struct rematch;
+/* Of a plan that was searched as a whole; NULL where that was not kept. Closed by the caller. */
+struct rematch *rematch_open(const struct plan_question *asked, const struct plan *plan, struct sp_arena *arena);
+void rematch_close(struct rematch *rematch);
+struct rematch_call {
+    enum sensitivity_figure figure;
+    double factor;
+    const struct plan_layout *known; /* with its figures there; NULL: nothing is known to fit */
+    double below_s; /* 0: what ranks before the known; else the smallest peak of those with a shorter step than this */
+};
+/* Whether a layout of the space ranks before the known one on that machine; the best of them, with its figures there. */
+int64_t rematch_ranks(const struct rematch *rematch); /* that all calls have priced: what they cost */
+bool rematch_find(struct rematch *rematch, const struct rematch_call *call, struct plan_layout *best);
 
 #endif

@@ -63,16 +63,25 @@ static int64_t multiple_of(int64_t a, int64_t b)
     return a / x * b;
 }
 
-/* The odd part of the cluster times what dp and micro-batches that are given need, each as long as it stays below. */
-static int64_t common_unit(const struct plan_axes *axes, int64_t odd, int64_t most)
+/* Takes up a value as long as the multiple stays small. */
+static int64_t unit_with(int64_t unit, int64_t value, int64_t most)
 {
-    const struct plan_counts *const given[] = {&axes->micro_batch, &axes->dp};
+    bool is_small = value <= most && multiple_of(unit, value) <= most;
+    return is_small ? multiple_of(unit, value) : unit;
+}
+
+/* The odd part of the cluster times what micro-batches and dp that are given need; a dp that is of no layout needs nothing. */
+static int64_t common_unit(const struct plan_question *asked, int64_t gpus, int64_t odd, int64_t most)
+{
+    const struct plan_axes *axes = &asked->axes;
+    bool is_one_size = asked->objective == PLAN_THROUGHPUT || asked->objective == PLAN_MEMORY;
     int64_t unit = odd <= most ? odd : 1;
-    for (size_t i = 0; i < SP_COUNT_OF(given); i++) {
-        for (int j = 0; j < given[i]->n; j++) {
-            bool is_small = given[i]->values[j] <= most && multiple_of(unit, given[i]->values[j]) <= most;
-            unit = is_small ? multiple_of(unit, given[i]->values[j]) : unit;
-        }
+    for (int i = 0; i < axes->micro_batch.n; i++) {
+        unit = unit_with(unit, axes->micro_batch.values[i], most);
+    }
+    for (int i = 0; i < axes->dp.n; i++) {
+        bool is_possible = !is_one_size || gpus % axes->dp.values[i] == 0;
+        unit = is_possible ? unit_with(unit, axes->dp.values[i], most) : unit;
     }
     return unit;
 }
@@ -81,7 +90,7 @@ static int64_t common_unit(const struct plan_axes *axes, int64_t odd, int64_t mo
  * dp and micro-batches that are given (of each unless that is more than twice as many), then by an eighth at most so that
  * it divides over many ranks: to a multiple of the largest divisor of the cluster that this allows, times the largest
  * power of two. */
-static int64_t default_batch(const struct plan_axes *axes, int64_t seq, int64_t gpus)
+static int64_t default_batch(const struct plan_question *asked, int64_t seq, int64_t gpus)
 {
     static const int64_t most_added = 8; /* one part in */
     int64_t least = (DEFAULT_BATCH_TOKENS + seq - 1) / seq;
@@ -89,7 +98,7 @@ static int64_t default_batch(const struct plan_axes *axes, int64_t seq, int64_t 
     while (odd % 2 == 0) {
         odd /= 2;
     }
-    int64_t common = common_unit(axes, odd, 2 * least);
+    int64_t common = common_unit(asked, gpus, odd, 2 * least);
     least = raised_to(least, common);
     int64_t most = least + least / most_added;
     struct values divisors = {0};
@@ -139,7 +148,7 @@ static bool open_base(struct space *space, enum framework_id framework, struct s
         return false;
     }
     if (request.global_batch == NULL) {
-        base->run.global_batch = default_batch(&space->asked->axes, base->run.seq, largest_cluster(space->asked, base));
+        base->run.global_batch = default_batch(space->asked, base->run.seq, largest_cluster(space->asked, base));
     }
     space->is_batch_assumed = request.global_batch == NULL;
     space->global_batch = base->run.global_batch;

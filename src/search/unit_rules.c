@@ -9,7 +9,9 @@
 
 void walk_reject(struct walk *walk, const char *reason, int64_t count, const char *example)
 {
-    rejections_add(&walk->findings->counts, walk->findings->arena, reason, count, example);
+    if (!walk->search->is_rematch) {
+        rejections_add(&walk->findings->counts, walk->findings->arena, reason, count, example);
+    }
 }
 
 static bool has_reason(const struct walk *walk, const char *reason)
@@ -40,7 +42,7 @@ static const char *layout_text(const struct walk *walk)
 
 void walk_reject_bytes(struct walk *walk, const char *reason, int64_t count, double bytes, bool is_bound)
 {
-    if (has_reason(walk, reason)) {
+    if (walk->search->is_rematch || has_reason(walk, reason)) {
         walk_reject(walk, reason, count, "");
         return;
     }
@@ -60,7 +62,7 @@ void walk_reject_bytes(struct walk *walk, const char *reason, int64_t count, dou
 
 void walk_reject_time(struct walk *walk, const char *reason, int64_t count, double time_s)
 {
-    if (has_reason(walk, reason)) {
+    if (walk->search->is_rematch || has_reason(walk, reason)) {
         walk_reject(walk, reason, count, "");
         return;
     }

@@ -10,7 +10,8 @@
 /* Whether all layouts with these figures or larger ones rank below that one. */
 static bool is_worse(const struct walk *walk, struct step_bound bound, const struct plan_layout *than)
 {
-    double objective = plan_objective_of(walk->search->space, bound.step_time_s, bound.peak_bytes);
+    const struct space *space = walk->search->space;
+    double objective = plan_objective_of(space->asked, walk->worker->base, bound);
     return objective > than->objective || (objective >= than->objective && bound.step_time_s > than->step_time_s);
 }
 
@@ -48,8 +49,7 @@ static void found(struct walk *walk, const struct layout_spec *layout, const str
                               .step_time_s = figures->step_time_s,
                               .peak_bytes = figures->peak_bytes,
                               .pace_s = plan_pace_of(walk->search->space, figures->step_time_s),
-                              .objective =
-                                  plan_objective_of(walk->search->space, figures->step_time_s, figures->peak_bytes),
+                              .objective = plan_objective_of(walk->search->space->asked, walk->worker->base, *figures),
                               .index = index};
     if (walk->search->space->asked->effort == PLAN_WHOLE) {
         front_add(&walk->findings->front, &one);
@@ -58,6 +58,19 @@ static void found(struct walk *walk, const struct layout_spec *layout, const str
         walk->best = one;
         walk->has_best = true;
     }
+}
+
+/* A step time that what fits of the rank may have, and nothing else of it goes below. */
+static void note_time(struct walk *walk, double time_s)
+{
+    walk->fitting_s = fmin(walk->fitting_s, time_s);
+}
+
+/* A schedule that moves work into bubbles takes it from them: on a faster machine less of it is there, and the whole may
+ * even take longer. Its bound, which has no bubbles, does not. */
+static bool fills_bubbles(enum schedule_id schedule)
+{
+    return schedule == SCHEDULE_ZB_H1 || schedule == SCHEDULE_ZBV || schedule == SCHEDULE_DUALPIPE;
 }
 
 /* One layout in the placements that are left. */
@@ -79,6 +92,7 @@ static void price(struct walk *walk, struct layout_spec *layout, uint64_t index)
     for (int i = 0; i < walk->n_alive; i++) {
         int order = walk->alive[i];
         double time_s = step_pricer_time(pricer, i);
+        note_time(walk, fills_bubbles(layout->schedule) ? step_pricer_place_bound(pricer, i) : time_s);
         if (time_s > constraints->most_time_s) {
             walk_reject_time(walk, constraints->most_time_reason, 1, time_s);
             continue;
@@ -137,10 +151,12 @@ static bool is_decided(struct walk *walk, struct step_bound bound, int64_t count
     }
     if (prunes && bound.step_time_s > constraints->most_time_s) {
         walk_reject_time(walk, constraints->most_time_reason, count, bound.step_time_s);
+        note_time(walk, bound.step_time_s);
         return true;
     }
     if (is_useless(walk, bound)) {
         walk_reject_time(walk, "bound", count, bound.step_time_s);
+        note_time(walk, bound.step_time_s);
         return true;
     }
     return false;
@@ -184,18 +200,21 @@ static void over_shardings(struct walk *walk, const struct shardings *shardings)
 
 /* ---- placements, micro-batches, grids ---------------------------------------------------------------------------- */
 
-/* Prices the placements; those that a bound leaves out are counted. `count`: legal layouts of each. */
-static void place_all(struct walk *walk, double peak_bytes, int64_t count)
+/* Prices the placements; those that a bound leaves out are counted. `count`: legal layouts of each. The bound of the one
+ * that promises most. */
+static double place_all(struct walk *walk, double peak_bytes, int64_t count)
 {
     static const enum axis *const none = NULL;
     const struct grid *grid = walk->grid;
     struct step_pricer *pricer = walk->worker->pricer;
+    double least_s = INFINITY;
     walk->n_alive = 0;
     for (int i = 0; i < grid->n_orders; i++) {
         walk->at.order = grid->orders != NULL ? grid->orders + (ptrdiff_t)i * N_AXES : none;
         struct layout_spec layout = space_layout(walk->search->space, &walk->at);
         int place = step_pricer_place(pricer, layout.order);
         struct step_bound bound = {step_pricer_place_bound(pricer, place), peak_bytes};
+        least_s = fmin(least_s, bound.step_time_s);
         if (is_decided(walk, bound, count)) {
             step_pricer_unplace(pricer);
         } else {
@@ -203,24 +222,42 @@ static void place_all(struct walk *walk, double peak_bytes, int64_t count)
         }
     }
     walk->at.order = NULL;
+    return least_s;
 }
 
-/* All placements of the rank at work, unless a bound decides. */
-static void search_rank(struct walk *walk, const struct shardings *shardings)
+/* Rounded to a float that is no larger. */
+static float low_float(double value)
 {
-    int64_t count = shardings->n_layouts;
+    static const double rounding = 1 - 1e-6; /* a float has 24 bits */
+    return (float)(value * rounding);
+}
+
+/* For a rematch: what is known of the rank at work. */
+static void keep_bound(const struct walk *walk)
+{
+    if (walk->search->rank_bounds != NULL) {
+        walk->search->rank_bounds[walk->rank] =
+            (struct rank_bound){.fitting_s = low_float(walk->fitting_s), .any_s = low_float(walk->any_s)};
+    }
+}
+
+/* Prices the rank at work in its placements; false when a bound leaves out all of it. count: legal layouts of each. */
+static bool price_rank(struct walk *walk, int64_t count)
+{
     struct layout_spec layout = space_layout(walk->search->space, &walk->at);
+    walk->findings->counts.n_ranks++;
     step_pricer_rank(walk->worker->pricer, &layout);
     struct step_bound bound = step_pricer_rank_bound(walk->worker->pricer);
+    walk->fitting_s = INFINITY;
+    walk->any_s = bound.step_time_s;
     if (is_decided(walk, bound, walk->grid->n_orders * count)) {
-        return;
+        return false;
     }
-    place_all(walk, bound.peak_bytes, count);
-    if (walk->n_alive > 0) {
-        over_shardings(walk, shardings);
-    }
+    walk->any_s = fmax(walk->any_s, place_all(walk, bound.peak_bytes, count));
+    return walk->n_alive > 0;
 }
 
+/* The rules first, so that what breaks one is counted under it. */
 static void search_batch(struct walk *walk)
 {
     int64_t n_shardings = space_shardings(walk->search->space);
@@ -232,7 +269,62 @@ static void search_batch(struct walk *walk)
     walk_check_pipelines(walk, n_orders * n_shardings);
     walk_check_shardings(walk, n_orders, &shardings);
     if (shardings.n_layouts > 0) {
-        search_rank(walk, &shardings);
+        if (price_rank(walk, shardings.n_layouts)) {
+            over_shardings(walk, &shardings);
+        }
+        keep_bound(walk);
+    }
+}
+
+/* Nothing is counted, and the rules of the rank are known to be kept: its bounds first. */
+static void rematch_batch(struct walk *walk)
+{
+    struct shardings shardings;
+    if (rank_is_out(walk->search, walk->search->rank_bounds[walk->rank])) {
+        return;
+    }
+    if (price_rank(walk, 0)) {
+        walk_check_pipelines(walk, 0);
+        walk_check_shardings(walk, 0, &shardings);
+        over_shardings(walk, &shardings);
+    }
+    keep_bound(walk);
+}
+
+/* Whether a rematch has nothing to look for in its n ranks. */
+static bool is_grid_out(const struct walk *walk, int n)
+{
+    const struct search *search = walk->search;
+    bool is_out = search->is_rematch;
+    for (int i = 0; i < n && is_out; i++) {
+        is_out = rank_is_out(search, search->rank_bounds[walk->rank + i]);
+    }
+    return is_out;
+}
+
+static bool keeps_grid(struct walk *walk, int64_t size)
+{
+    return walk->search->is_rematch || (walk_keeps_theme(walk, RULES_EXPERTS, size) && walk_is_run(walk, size));
+}
+
+static void search_batches(struct walk *walk, const struct values *batches)
+{
+    const struct space *space = walk->search->space;
+    walk_list_pipelines(walk);
+    walk->n_pipes = space_pipelines(space, walk->at.framework, walk->at.pp);
+    walk->n_order = space_shardings(space) * walk->n_pipes;
+    for (int b = 0; b < batches->n; b++) {
+        walk->at.micro_batch = batches->items[b];
+        walk->at.recompute = (struct plan_recompute){.kind = RECOMPUTE_NONE};
+        walk->at.zero = 0;
+        walk->at.offload = 0;
+        if (walk->search->is_rematch) {
+            rematch_batch(walk);
+        } else {
+            search_batch(walk);
+        }
+        walk->rank++;
+        walk->index += (uint64_t)(walk->grid->n_orders * walk->n_order);
     }
 }
 
@@ -248,19 +340,12 @@ static void search_grid(struct walk *walk)
     walk->at.ep = walk->grid->ep;
     walk->at.etp = walk->grid->etp;
     walk->has_best = false;
-    bool is_legal = walk_keeps_theme(walk, RULES_EXPERTS, size) && walk_is_run(walk, size);
-    walk_list_pipelines(walk);
-    walk->n_pipes = space_pipelines(space, walk->at.framework, walk->at.pp);
-    walk->n_order = space_shardings(space) * walk->n_pipes;
     space_micro_batches(space, walk->at.dp, &batches);
-    for (int b = 0; is_legal && b < batches.n; b++) {
-        walk->at.micro_batch = batches.items[b];
-        walk->at.recompute = (struct plan_recompute){.kind = RECOMPUTE_NONE};
-        walk->at.zero = 0;
-        walk->at.offload = 0;
-        search_batch(walk);
-        walk->index += (uint64_t)(walk->grid->n_orders * walk->n_order);
+    int64_t next_rank = walk->rank + batches.n;
+    if (!is_grid_out(walk, batches.n) && keeps_grid(walk, size)) {
+        search_batches(walk, &batches);
     }
+    walk->rank = next_rank;
     walk->index = next;
 }
 
@@ -293,7 +378,8 @@ void unit_search(const struct search *search, struct worker *worker, const struc
     struct walk walk = {.search = search, .unit = unit, .worker = worker, .findings = findings};
     use_base(&walk);
     walk.index = unit->first_index;
-    if (!walk_unit_is_legal(&walk)) {
+    walk.rank = unit->first_rank;
+    if (!search->is_rematch && !walk_unit_is_legal(&walk)) {
         return;
     }
     findings->capacity = unit->n_grids;

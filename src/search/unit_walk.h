@@ -22,6 +22,7 @@ struct walk {
     struct worker *worker;
     struct findings *findings;
     struct assignment at; /* what is decided so far */
+    int64_t rank;         /* the next of its grids x micro-batches */
     uint64_t index;       /* of the next layout in the order of the space: placements, then shardings, then pipelines */
     int n_pipelines;
     struct pipeline pipelines[MAX_PIPELINES];
@@ -31,7 +32,8 @@ struct walk {
     int64_t n_order;      /* layouts of one placement: shardings x pipelines */
     int n_alive;          /* placements that no bound has left out ... */
     int alive[MAX_ORDERS];
-    bool has_best; /* of the family */
+    double fitting_s, any_s; /* of the rank at work: struct rank_bound */
+    bool has_best;           /* of the family */
     struct plan_layout best;
 };
 

@@ -2,6 +2,7 @@
  * placement. */
 #include "sim/cluster.h"
 
+#include "cost/cost.h"
 #include "method/method.h"
 
 #include <assert.h>
@@ -87,13 +88,22 @@ static void list_members(int64_t first, const struct group_shape *shape, int32_t
 /* ---- what the program uses -------------------------------------------------------------------------------------- */
 
 struct uses {
-    bool rings[N_PROGRAM_GROUPS], pairs[N_PROGRAM_GROUPS], groups[N_PROGRAM_GROUPS];
+    bool rings[N_PROGRAM_GROUPS], trees[N_PROGRAM_GROUPS], pairs[N_PROGRAM_GROUPS], groups[N_PROGRAM_GROUPS];
     bool *hops;   /* by positions further */
     bool *stages; /* from x pp + to */
     bool to_host, from_host;
 };
 
-static void use_transfer(const struct step_program *program, const struct program_op *op, struct uses *uses)
+static bool runs_as_trees(const struct question *question, const struct step_program *program,
+                          const struct program_transfer *transfer)
+{
+    const struct group_placement *placement = &program->placements[transfer->group];
+    return transfer->operation == COLLECTIVE_ALL_REDUCE && transfer->bytes > 0 && placement->nodes > 1 &&
+           all_reduce_plan(&question->hardware, placement, transfer->bytes).kind == ALL_REDUCE_TREES;
+}
+
+static void use_transfer(const struct question *question, const struct step_program *program,
+                         const struct program_op *op, struct uses *uses)
 {
     const struct program_transfer *transfer = &program->transfers[op->transfer];
     if (op->kind == OP_SEND) {
@@ -103,22 +113,25 @@ static void use_transfer(const struct step_program *program, const struct progra
         uses->groups[transfer->group] = true;
         uses->pairs[transfer->group] = uses->pairs[transfer->group] || (is_pairs && transfer->bytes > 0);
         uses->rings[transfer->group] = uses->rings[transfer->group] || (!is_pairs && transfer->bytes > 0);
+        uses->trees[transfer->group] = uses->trees[transfer->group] || runs_as_trees(question, program, transfer);
     }
 }
 
-static void use_ops(const struct step_program *program, const struct program_ops *ops, struct uses *uses)
+static void use_ops(const struct question *question, const struct step_program *program, const struct program_ops *ops,
+                    struct uses *uses)
 {
     for (int i = 0; i < ops->n; i++) {
         const struct program_op *op = &ops->ops[i];
         if (op->transfer >= 0) {
-            use_transfer(program, op, uses);
+            use_transfer(question, program, op, uses);
         }
         uses->to_host = uses->to_host || op->kind == OP_HOST_COPY;
         uses->from_host = uses->from_host || op->kind == OP_HOST_COPY;
     }
 }
 
-static struct uses uses_of(const struct question *question, const struct step_program *program, struct sp_arena *scratch)
+static struct uses uses_of(const struct question *question, const struct step_program *program,
+                           struct sp_arena *scratch)
 {
     size_t sp = (size_t)question->layout.sp;
     size_t pp = (size_t)question->layout.pp;
@@ -127,7 +140,7 @@ static struct uses uses_of(const struct question *question, const struct step_pr
     for (int s = 0; s < program->n_segments; s++) {
         const struct program_segment *segment = &program->segments[s];
         for (size_t i = 0; i < (segment->is_by_position ? sp : 1); i++) {
-            use_ops(program, &segment->ops[i], &uses);
+            use_ops(question, program, &segment->ops[i], &uses);
         }
     }
     for (size_t from = 0; from < pp; from++) {
@@ -206,6 +219,37 @@ static void add_ring(struct graph_builder *builder, const struct fold_group *gro
     }
 }
 
+/* Members of one place in two domains. */
+static void add_tree_edges(struct graph_builder *builder, const struct fold_group *group, int64_t id, int tree,
+                           const int32_t between[2])
+{
+    int32_t up = edge_type(EDGE_UP, 2 * (int64_t)group->type + tree);
+    int32_t down = edge_type(EDGE_DOWN, 2 * (int64_t)group->type + tree);
+    int32_t child_length = run_length(builder, group, between[0]);
+    int32_t parent_length = run_length(builder, group, between[1]);
+    for (int32_t i = 0; i < child_length && i < parent_length; i++) {
+        int64_t child = group->members[between[0] + i];
+        int64_t parent = group->members[between[1] + i];
+        add_edge(builder, up, child, parent, id);
+        add_edge(builder, down, parent, child, id);
+    }
+}
+
+/* Two heaps over the domains, the second the other way round: who is inside one is a leaf of the other. */
+static void add_trees(struct graph_builder *builder, const struct fold_group *group, int64_t id)
+{
+    int32_t *starts = sp_arena_array(builder->scratch, (size_t)group->n_members, sizeof starts[0]);
+    int32_t n = 0;
+    for (int32_t at = 0; at < group->n_members; at += run_length(builder, group, at)) {
+        starts[n++] = at;
+    }
+    for (int32_t i = 1; i < n; i++) {
+        int32_t parent = (i - 1) / 2;
+        add_tree_edges(builder, group, id, 0, (const int32_t[]){starts[i], starts[parent]});
+        add_tree_edges(builder, group, id, 1, (const int32_t[]){starts[n - 1 - i], starts[n - 1 - parent]});
+    }
+}
+
 static void add_pairs(struct graph_builder *builder, const struct fold_group *group, int64_t id)
 {
     int32_t type = edge_type(EDGE_PAIR, group->type);
@@ -232,6 +276,9 @@ static void add_group(struct graph_builder *builder, int type, int64_t first)
     builder->groups[id] = (struct fold_group){.type = type, .n_members = (int32_t)size, .members = members};
     if (builder->uses->rings[type]) {
         add_ring(builder, &builder->groups[id], id);
+    }
+    if (builder->uses->trees[type]) {
+        add_trees(builder, &builder->groups[id], id);
     }
     if (builder->uses->pairs[type]) {
         add_pairs(builder, &builder->groups[id], id);
@@ -360,8 +407,8 @@ static void describe_ranks(struct cluster *cluster, const struct graph_builder *
     }
 }
 
-void cluster_open(const struct question *question, const struct step_program *program, const struct cluster_input *input,
-                  struct sp_arena *arena, struct cluster *cluster)
+void cluster_open(const struct question *question, const struct step_program *program,
+                  const struct cluster_input *input, struct sp_arena *arena, struct cluster *cluster)
 {
     struct sp_arena *scratch = sp_arena_open();
     struct shapes shapes = shapes_of(question);

@@ -9,6 +9,8 @@
 enum edge_purpose {
     EDGE_INNER, /* of a ring over a group: to the next member of the same domain */
     EDGE_OUTER, /* to the member of the next domain that has the same place there */
+    EDGE_UP,    /* of a tree over the domains, by member of the same place: to the parent; detail: 2 x group + which tree */
+    EDGE_DOWN,  /* to a child */
     EDGE_PAIR,  /* to every other member */
     EDGE_HOP,   /* of the attention method, so many positions further */
     EDGE_STAGE, /* to the same rank of another stage */
@@ -34,7 +36,8 @@ struct cluster {
     int n_classes;
     int32_t *stage;    /* by class of ranks */
     int32_t *position; /* in the sp group */
-    int32_t (*group)[N_PROGRAM_GROUPS]; /* by class of ranks: the class of the group of a type that it is in; -1: none is used */
+    int32_t (*group)
+        [N_PROGRAM_GROUPS];  /* by class of ranks: the class of the group of a type that it is in; -1: none is used */
     int32_t *domain_members; /* by class of groups: members in the domain that has most of them */
     bool *has_outer;         /* by class of groups: spans domains */
 };
@@ -46,7 +49,7 @@ struct cluster_input {
     const uint64_t *link_salts; /* what else sets links apart: flapping */
     bool is_exact;
 };
-void cluster_open(const struct question *question, const struct step_program *program, const struct cluster_input *input,
-                  struct sp_arena *arena, struct cluster *cluster);
+void cluster_open(const struct question *question, const struct step_program *program,
+                  const struct cluster_input *input, struct sp_arena *arena, struct cluster *cluster);
 
 #endif

@@ -29,32 +29,55 @@ static struct phase ring_phase(const struct simulator *sim, const struct communi
     return phase;
 }
 
-/* Reduce-scatter inside, all-reduce of each member's share between domains, all-gather inside. */
-static void hierarchical_phases(const struct simulator *sim, struct communicator *c, double inside_share)
+/* Reduce-scatter inside, all-reduce of each member's share between domains in a ring or in trees, all-gather inside. */
+static void hierarchical_phases(const struct simulator *sim, struct communicator *c, const struct all_reduce_plan *plan)
 {
     int32_t n = sim->cluster.folded.groups[c->group].n_members;
     int32_t k = sim->cluster.domain_members[c->group];
     int domains = (n + k - 1) / k;
     double time_ps = c->transfer->time_s * PS_PER_S;
     double share = c->transfer->bytes / k;
-    double inside_ps = inside_share / 2 * time_ps / (k - 1);
-    struct phase inside = {.steps = k - 1, .step_ps = inside_ps, .uses_inner = true, .inner_bytes = share};
-    int rounds = 2 * (domains - 1);
-    c->phases[0] = c->phases[2] = inside;
-    c->phases[1] = (struct phase){.steps = rounds,
-                                  .step_ps = (1 - inside_share) * time_ps / rounds,
-                                  .uses_outer = true,
-                                  .outer_bytes = share / domains};
-    c->n_phases = 3;
+    double between_ps = (1 - plan->inside_share) * time_ps;
+    struct phase between = {.steps = 2 * (domains - 1), .uses_outer = true, .outer_bytes = share / domains};
+    between.step_ps = between_ps / between.steps;
+    if (plan->kind == ALL_REDUCE_TREES) {
+        between = (struct phase){.is_trees = true, .steps = plan->pieces, .depth = plan->depth};
+        between.tree_bytes = share / 2 / plan->pieces;
+        between.step_ps = between_ps / (plan->pieces - 1 + 2 * plan->depth);
+    }
+    c->n_phases = 0;
+    struct phase inside = {.steps = k - 1, .uses_inner = true, .inner_bytes = share};
+    if (k > 1) {
+        inside.step_ps = plan->inside_share / 2 * time_ps / (k - 1);
+        c->phases[c->n_phases++] = inside;
+    }
+    c->phases[c->n_phases++] = between;
+    if (k > 1) {
+        c->phases[c->n_phases++] = inside;
+    }
+}
+
+static void all_reduce_phases(const struct simulator *sim, struct communicator *c)
+{
+    const struct program_transfer *transfer = c->transfer;
+    int32_t n = sim->cluster.folded.groups[c->group].n_members;
+    /* the widest group decides what the collective takes; another may lie in one domain */
+    if (sim->cluster.has_outer[c->group]) {
+        struct all_reduce_plan plan =
+            all_reduce_plan(&sim->question->hardware, &sim->program.placements[transfer->group], transfer->bytes);
+        if (plan.kind != ALL_REDUCE_RING) {
+            hierarchical_phases(sim, c, &plan);
+            return;
+        }
+    }
+    c->phases[0] = ring_phase(sim, c, 2 * (n - 1), transfer->time_s * PS_PER_S);
 }
 
 static void plan_phases(const struct simulator *sim, struct communicator *c)
 {
     const struct program_transfer *transfer = c->transfer;
-    const struct group_placement *placement = &sim->program.placements[transfer->group];
     int32_t n = sim->cluster.folded.groups[c->group].n_members;
     double time_ps = transfer->time_s * PS_PER_S;
-    double inside_share;
     c->n_phases = 1;
     switch (transfer->operation) {
     case COLLECTIVE_ALL_GATHER:
@@ -62,13 +85,7 @@ static void plan_phases(const struct simulator *sim, struct communicator *c)
         c->phases[0] = ring_phase(sim, c, n - 1, time_ps);
         break;
     case COLLECTIVE_ALL_REDUCE:
-        /* the widest group decides what the collective takes; another may lie in one domain */
-        if (sim->cluster.has_outer[c->group] && sim->cluster.domain_members[c->group] > 1 &&
-            all_reduce_is_hierarchical(&sim->question->hardware, placement, transfer->bytes, &inside_share)) {
-            hierarchical_phases(sim, c, inside_share);
-        } else {
-            c->phases[0] = ring_phase(sim, c, 2 * (n - 1), time_ps);
-        }
+        all_reduce_phases(sim, c);
         break;
     case COLLECTIVE_ALL_TO_ALL:
         c->phases[0] =
@@ -80,6 +97,12 @@ static void plan_phases(const struct simulator *sim, struct communicator *c)
     }
 }
 
+/* What a phase takes when nothing disturbs it. */
+static double phase_time(const struct phase *phase)
+{
+    return (phase->steps + (phase->is_trees ? 2 * phase->depth - 1 : 0)) * phase->step_ps;
+}
+
 static double edge_bytes(const struct phase *phase, enum edge_purpose purpose)
 {
     if (purpose == EDGE_INNER) {
@@ -88,14 +111,35 @@ static double edge_bytes(const struct phase *phase, enum edge_purpose purpose)
     if (purpose == EDGE_OUTER) {
         return phase->uses_outer ? phase->outer_bytes : 0;
     }
+    if (purpose == EDGE_UP || purpose == EDGE_DOWN) {
+        return phase->is_trees ? phase->tree_bytes : 0;
+    }
     return phase->uses_pairs ? phase->pair_bytes : 0;
 }
 
 /* ---- steps one by one ------------------------------------------------------------------------------------------- */
 
-static int32_t n_messages(const struct simulator *sim, const struct communicator *c)
+static int32_t n_messages(const struct communicator *c)
 {
-    return c->phases[c->phase].steps * sim->options->chunks;
+    return c->phases[c->phase].steps * c->chunks;
+}
+
+/* Rings of thousands of ranks, run step by step: where ranks are not run one by one either, several steps go as one message, so
+ * that a phase has at most this many. What is approximate in it is less than one message. */
+enum { MOST_MESSAGES = 1024 };
+static void coarsen(const struct simulator *sim, struct phase *phase, int *chunks)
+{
+    *chunks = phase->is_trees ? 1 : sim->options->chunks; /* trees have pieces of their own */
+    if (phase->is_trees || sim->options->is_exact || phase->steps * *chunks <= MOST_MESSAGES) {
+        return;
+    }
+    *chunks = phase->steps < MOST_MESSAGES ? MOST_MESSAGES / phase->steps : 1;
+    int steps = phase->steps < MOST_MESSAGES ? phase->steps : MOST_MESSAGES;
+    double joined = (double)phase->steps / steps;
+    phase->inner_bytes *= joined;
+    phase->outer_bytes *= joined;
+    phase->step_ps *= joined;
+    phase->steps = steps;
 }
 
 static bool is_at_work(const struct communicator *c, const struct collective_edge *edge)
@@ -115,11 +159,38 @@ static void end_node(struct simulator *sim, struct communicator *c, int node)
     rank_end(sim, at->rank, c->stream);
 }
 
-/* The piece of a step that goes now was received in the step before, over every edge that comes in. */
-static bool has_input(const struct simulator *sim, const struct communicator *c, const struct collective_edge *edge)
+static bool is_of_tree(const struct collective_edge *edge, enum edge_purpose purpose, int tree)
+{
+    return edge->purpose == purpose && edge->tree == tree;
+}
+
+/* A piece goes up when it has come from all children, down when it has come from the parent; at the root it turns. */
+static bool has_piece(const struct communicator *c, const struct collective_edge *edge)
 {
     const struct collective_node *from = &c->nodes[edge->from];
-    int32_t needed = edge->done - sim->options->chunks;
+    bool has_parent = false;
+    bool has_come_down = true;
+    bool has_come_up = true;
+    for (int i = 0; i < from->n_in; i++) {
+        const struct collective_edge *in = &c->edges[from->in[i]];
+        if (is_of_tree(in, EDGE_DOWN, edge->tree)) {
+            has_parent = true;
+            has_come_down = has_come_down && in->done > edge->done;
+        } else if (is_of_tree(in, EDGE_UP, edge->tree)) {
+            has_come_up = has_come_up && in->done > edge->done;
+        }
+    }
+    return edge->purpose == EDGE_DOWN && has_parent ? has_come_down : has_come_up;
+}
+
+/* The piece of a step that goes now was received in the step before, over every edge that comes in. */
+static bool has_input(const struct communicator *c, const struct collective_edge *edge)
+{
+    if (c->phases[c->phase].is_trees) {
+        return has_piece(c, edge);
+    }
+    const struct collective_node *from = &c->nodes[edge->from];
+    int32_t needed = edge->done - c->chunks;
     for (int i = 0; i < from->n_in && needed >= 0; i++) {
         const struct collective_edge *in = &c->edges[from->in[i]];
         if (is_at_work(c, in) && in->done <= needed) {
@@ -129,25 +200,29 @@ static bool has_input(const struct simulator *sim, const struct communicator *c,
     return true;
 }
 
+static uint32_t slot_of(const struct communicator *c, int e)
+{
+    return (uint32_t)c->first_slot + (uint32_t)e;
+}
+
 static void send_flow(struct simulator *sim, struct communicator *c, int e)
 {
     struct collective_edge *edge = &c->edges[e];
-    bool is_first = edge->done % sim->options->chunks == 0;
-    start_flow(sim, edge->edge, is_first ? &edge->first : &edge->later,
-               flow_owner(OWNER_EDGE, (uint64_t)(c->first_slot + e)), c->transfer->axis, &edge->flow);
+    bool is_first = edge->done % c->chunks == 0;
+    start_flow(sim, edge->edge, is_first ? &edge->first : &edge->later, flow_owner(OWNER_EDGE, slot_of(c, e)),
+               c->transfer->axis, &edge->flow);
 }
 
 static void try_send(struct simulator *sim, struct communicator *c, int e)
 {
     struct collective_edge *edge = &c->edges[e];
-    if (edge->is_sending || !is_at_work(c, edge) || edge->done >= n_messages(sim, c) || !has_input(sim, c, edge)) {
+    if (edge->is_sending || !is_at_work(c, edge) || edge->done >= n_messages(c) || !has_input(c, edge)) {
         return;
     }
     edge->is_sending = true;
-    bool is_first = edge->done % sim->options->chunks == 0;
+    bool is_first = edge->done % c->chunks == 0;
     if (is_first && edge->first.latency_ps > 0) {
-        event_post(sim->queue, sim->now_ps + edge->first.latency_ps,
-                   (struct event){EVENT_EDGE, (uint32_t)(c->first_slot + e), 0});
+        event_post(sim->queue, sim->now_ps + edge->first.latency_ps, (struct event){EVENT_EDGE, slot_of(c, e), 0});
     } else {
         send_flow(sim, c, e);
     }
@@ -166,7 +241,11 @@ static void size_messages(struct simulator *sim, struct communicator *c)
         double bytes = edge_bytes(phase, edge->purpose);
         if (bytes > 0) {
             edge->first = message_of(sim, edge->edge, bytes, phase->step_ps);
-            edge->first.bytes /= sim->options->chunks;
+            if (phase->is_trees) { /* pieces follow each other without a gap: their latency is in the step */
+                edge->first.latency_ps = 0;
+                edge->first.cap_bytes_per_s = edge->first.bytes / phase->step_ps * PS_PER_S;
+            }
+            edge->first.bytes /= c->chunks;
             edge->later = edge->first;
             edge->later.latency_ps = 0;
             c->n_edges_left++;
@@ -185,7 +264,8 @@ static void reserve(struct simulator *sim, struct communicator *c, double phase_
         struct flow_spec spec = {.path = sim->edge_path[edge->edge],
                                  .bytes = 2 * edge->first.cap_bytes_per_s * (phase_ps + 1) / PS_PER_S,
                                  .cap_bytes_per_s = edge->first.cap_bytes_per_s,
-                                 .owner = flow_owner(OWNER_RESERVATION, (uint64_t)sim->collective_of[c->group][c->stream]),
+                                 .owner =
+                                     flow_owner(OWNER_RESERVATION, (uint64_t)sim->collective_of[c->group][c->stream]),
                                  .tag = (uint8_t)c->transfer->axis,
                                  .is_reservation = true};
         edge->flow = flow_start(sim->network, sim->now_ps, &spec);
@@ -206,9 +286,10 @@ static void release(struct simulator *sim, struct communicator *c)
 
 static void begin_phase(struct simulator *sim, struct communicator *c)
 {
-    const struct phase *phase = &c->phases[c->phase];
+    struct phase *phase = &c->phases[c->phase];
     c->phase_ps = sim->now_ps;
     c->n_edges_left = 0;
+    coarsen(sim, phase, &c->chunks);
     size_messages(sim, c);
     c->is_leaping = !sim->options->is_exact;
     if (!c->is_leaping) {
@@ -217,7 +298,7 @@ static void begin_phase(struct simulator *sim, struct communicator *c)
         }
         return;
     }
-    double phase_ps = phase->steps * phase->step_ps;
+    double phase_ps = phase_time(phase);
     reserve(sim, c, phase_ps);
     event_post(sim->queue, sim->now_ps + (int64_t)nearbyint(phase_ps),
                (struct event){EVENT_PHASE, (uint32_t)sim->collective_of[c->group][c->stream],
@@ -248,17 +329,40 @@ void collective_phase_end(struct simulator *sim, int32_t number, uint32_t versio
 }
 
 /* A message on its way when the leap ends: what is left of its latency or of its bytes. */
+static void resume_piece(struct simulator *sim, struct communicator *c, int e, double elapsed_ps)
+{
+    struct collective_edge *edge = &c->edges[e];
+    const struct phase *phase = &c->phases[c->phase];
+    double at = elapsed_ps / phase->step_ps - edge->offset;
+    edge->done = (int32_t)fmin(fmax(floor(at), 0), phase->steps);
+    if (at <= 0) {
+        return; /* what it waits for starts it */
+    }
+    if (edge->done == phase->steps) {
+        c->n_edges_left--;
+        return;
+    }
+    struct message rest = edge->first;
+    rest.bytes *= 1 - (at - floor(at));
+    edge->is_sending = true;
+    start_flow(sim, edge->edge, &rest, flow_owner(OWNER_EDGE, slot_of(c, e)), c->transfer->axis, &edge->flow);
+}
+
 static void resume_edge(struct simulator *sim, struct communicator *c, int e, double elapsed_ps)
 {
     struct collective_edge *edge = &c->edges[e];
     const struct phase *phase = &c->phases[c->phase];
-    int chunks = sim->options->chunks;
+    if (phase->is_trees) {
+        resume_piece(sim, c, e, elapsed_ps);
+        return;
+    }
+    int chunks = c->chunks;
     int step = (int)fmin(floor(elapsed_ps / phase->step_ps), phase->steps - 1);
     double in_step_ps = fmin(elapsed_ps - step * phase->step_ps, phase->step_ps);
     double sent_ps = in_step_ps - (double)edge->first.latency_ps;
     edge->done = step * chunks;
     edge->is_sending = true;
-    uint32_t slot = (uint32_t)(c->first_slot + e);
+    uint32_t slot = slot_of(c, e);
     if (sent_ps < 0) {
         event_post(sim->queue, sim->now_ps + (int64_t)ceil(-sent_ps), (struct event){EVENT_EDGE, slot, 0});
         return;
@@ -284,6 +388,9 @@ void collective_contended(struct simulator *sim, int32_t number)
             resume_edge(sim, c, e, (double)(sim->now_ps - c->phase_ps));
         }
     }
+    for (int e = 0; e < c->n_edges && c->phases[c->phase].is_trees; e++) {
+        try_send(sim, c, e); /* pieces that were about to start */
+    }
 }
 
 /* ---- one message ------------------------------------------------------------------------------------------------ */
@@ -293,9 +400,9 @@ void collective_edge_flow(struct simulator *sim, int32_t slot)
     send_flow(sim, sim->collectives[sim->slots[slot].collective], sim->slots[slot].edge);
 }
 
-static bool has_all(const struct simulator *sim, const struct communicator *c, const struct collective_node *node)
+static bool has_all(const struct communicator *c, const struct collective_node *node)
 {
-    int32_t all = n_messages(sim, c);
+    int32_t all = n_messages(c);
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         const struct collective_edge *edge = &c->edges[i < node->n_in ? node->in[i] : node->out[i - node->n_in]];
         if (is_at_work(c, edge) && edge->done < all) {
@@ -308,7 +415,7 @@ static bool has_all(const struct simulator *sim, const struct communicator *c, c
 /* In the last phase a rank is through when what it sends and receives is; others may still be at it. */
 static void try_end_node(struct simulator *sim, struct communicator *c, int node)
 {
-    if (c->phase + 1 == c->n_phases && !c->nodes[node].has_ended && has_all(sim, c, &c->nodes[node])) {
+    if (c->phase + 1 == c->n_phases && !c->nodes[node].has_ended && has_all(c, &c->nodes[node])) {
         end_node(sim, c, node);
     }
 }
@@ -320,7 +427,7 @@ void collective_edge_end(struct simulator *sim, int32_t slot)
     struct collective_edge *edge = &c->edges[e];
     edge->is_sending = false;
     edge->done++;
-    if (edge->done < n_messages(sim, c)) {
+    if (edge->done < n_messages(c)) {
         try_send(sim, c, e);
         const struct collective_node *to = &c->nodes[edge->to];
         for (int i = 0; i < to->n_out; i++) {
@@ -439,6 +546,24 @@ struct group_edges {
     int32_t *first, *edges;
 };
 
+/* Steps before the first piece comes to an edge: of the longest way to it. */
+static int offset_of(const struct communicator *c, const struct collective_edge *edge)
+{
+    const struct collective_node *from = &c->nodes[edge->from];
+    int above = NONE;
+    int below = 0;
+    for (int i = 0; i < from->n_in; i++) {
+        const struct collective_edge *in = &c->edges[from->in[i]];
+        if (edge->purpose == EDGE_DOWN && is_of_tree(in, EDGE_DOWN, edge->tree)) {
+            above = 1 + offset_of(c, in);
+        } else if (is_of_tree(in, EDGE_UP, edge->tree)) {
+            int way = 1 + offset_of(c, in);
+            below = way > below ? way : below;
+        }
+    }
+    return above != NONE ? above : below;
+}
+
 static void open_edges(struct simulator *sim, struct communicator *c, const struct group_edges *by_group)
 {
     const struct folded *folded = &sim->cluster.folded;
@@ -452,11 +577,16 @@ static void open_edges(struct simulator *sim, struct communicator *c, const stru
                                          .from = node_of(c, class->from),
                                          .to = node_of(c, class->to),
                                          .purpose = edge_purpose_of(class->type),
+                                         .tree = class->type / N_EDGE_PURPOSES % 2,
                                          .flow = NONE};
         c->nodes[edge->from].n_out++;
         c->nodes[edge->to].n_in++;
     }
     wire_edges(sim, c);
+    for (int e = 0; e < c->n_edges; e++) {
+        bool is_tree = c->edges[e].purpose == EDGE_UP || c->edges[e].purpose == EDGE_DOWN;
+        c->edges[e].offset = is_tree ? offset_of(c, &c->edges[e]) : 0;
+    }
 }
 
 static struct communicator *open_communicator(struct simulator *sim, int32_t group, int stream,
@@ -480,7 +610,8 @@ static struct communicator *open_communicator(struct simulator *sim, int32_t gro
 static void mark_streams(const struct simulator *sim, bool used[N_PROGRAM_GROUPS][N_PROGRAM_STREAMS])
 {
     for (int i = 0; i < sim->program.n_segments; i++) {
-        const struct program_ops *ops = sim->program.segments[i].ops; /* of the first position: the others use the same */
+        const struct program_ops *ops =
+            sim->program.segments[i].ops; /* of the first position: the others use the same */
         for (int o = 0; o < ops->n; o++) {
             if (ops->ops[o].kind == OP_COLLECTIVE) {
                 used[sim->program.transfers[ops->ops[o].transfer].group][ops->ops[o].stream] = true;

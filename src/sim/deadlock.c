@@ -101,7 +101,8 @@ bool deadlock_report(const struct simulator *sim, struct sp_error *err)
         is_seen[rank] = true;
         int32_t next = waits_for(sim, rank);
         if (next == NONE) {
-            return sp_fail(err, SP_ERROR_BUG, "the simulation stops: %s waits for nothing that comes", describe(sim, rank));
+            return sp_fail(err, SP_ERROR_BUG, "the simulation stops: %s waits for nothing that comes",
+                           describe(sim, rank));
         }
         rank = next;
     }

@@ -254,8 +254,8 @@ static void class_groups(const struct refinement *refinement, struct sp_arena *a
     for (int g = 0; g < classes.n; g++) {
         const struct fold_group *first = &input->groups[classes.first[g]];
         struct fold_group_class *class = &folded->groups[g];
-        *class = (struct fold_group_class){
-            .type = first->type, .count = classes.count[g], .n_members = first->n_members};
+        *class =
+            (struct fold_group_class){.type = first->type, .count = classes.count[g], .n_members = first->n_members};
         class->classes = sp_arena_array(arena, (size_t)first->n_members, sizeof(int32_t));
         for (int32_t i = 0; i < first->n_members; i++) {
             int32_t rank = folded->rank_class[first->members[i]];

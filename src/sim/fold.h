@@ -56,7 +56,7 @@ struct fold_group_class {
     int32_t *classes;
 };
 struct folded {
-    int n_ranks; /* classes */
+    int n_ranks;         /* classes */
     int32_t *rank_class; /* by rank */
     int32_t *rank_first; /* by class: the lowest rank */
     int64_t *rank_count;

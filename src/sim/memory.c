@@ -20,7 +20,7 @@ void memory_enter(struct simulator *sim, int32_t rank, const struct program_entr
     const struct program_segment *segment = segment_of(sim, entry);
     state->saved_bytes += fmax(segment->saved_bytes, 0);
     state->work_bytes = 0;
-    grow(state, segment->first_gradient_bytes);
+    grow(state, fmax(segment->first_gradient_bytes - state->gradient_bytes, 0)); /* once, whoever comes again */
 }
 
 void memory_leave(struct simulator *sim, int32_t rank, const struct program_entry *entry)
@@ -62,7 +62,8 @@ void memory_at(struct simulator *sim, int32_t rank, const struct program_entry *
     double saved = fmin(state->saved_bytes, state->saved_cap_bytes);
     double held = state->program->state_bytes + state->gradient_bytes + saved + state->work_bytes;
     if (sim->options->sink != NULL && (held > state->held_bytes || held < state->held_bytes)) {
-        sim->options->sink->memory(sim->options->sink->context, sim->cluster.folded.rank_first[rank], sim->now_ps, held);
+        sim->options->sink->memory(sim->options->sink->context, sim->cluster.folded.rank_first[rank], sim->now_ps,
+                                   held);
     }
     state->held_bytes = held;
     state->peak_bytes = fmax(state->peak_bytes, held);

@@ -41,7 +41,8 @@ static enum sim_wait wait_of_item(enum time_item item)
 }
 
 /* Of a stretch of waiting, what came before a transfer began was for those who take part in it. */
-static void split_wait(struct rank_state *state, int64_t from_ps, int64_t to_ps, int64_t transfer_ps, const enum sim_wait waits[2])
+static void split_wait(struct rank_state *state, int64_t from_ps, int64_t to_ps, int64_t transfer_ps,
+                       const enum sim_wait waits[2])
 {
     int64_t begun = transfer_ps > from_ps ? (transfer_ps < to_ps ? transfer_ps : to_ps) : from_ps;
     state->waits_ps[waits[0]] += (double)(begun - from_ps);
@@ -63,10 +64,11 @@ void record_wait(struct simulator *sim, int32_t rank, int64_t from_ps)
     }
     /* the stream that ended something last is what held this one up */
     int stream = state->last_stream;
-    enum sim_wait cause = stream == STREAM_SHARDS                                     ? SIM_WAIT_DP
+    enum sim_wait cause = stream == STREAM_SHARDS                                  ? SIM_WAIT_DP
                           : stream == STREAM_TO_HOST || stream == STREAM_FROM_HOST ? SIM_WAIT_OFFLOAD
-                                                                                      : SIM_WAIT_SP;
-    split_wait(state, from_ps, sim->now_ps, state->streams[stream].transfer_ps, (enum sim_wait[]){SIM_WAIT_PEER, cause});
+                                                                                   : SIM_WAIT_SP;
+    split_wait(state, from_ps, sim->now_ps, state->streams[stream].transfer_ps,
+               (enum sim_wait[]){SIM_WAIT_PEER, cause});
 }
 
 /* ---- spans ------------------------------------------------------------------------------------------------------ */
@@ -128,12 +130,15 @@ void record_transfer(struct simulator *sim, int32_t rank, int stream, const stru
     state->paths[stream].time_ps[op->item] += taken;
     state->paths[stream].delayed_ps[op->item] += delayed;
     if (stream == STREAM_KERNELS) {
+        /* all ranks meet at the end of the step: others are still at their part of the pipeline */
+        bool is_drain = sim->question->layout.pp > 1 && op->kind == OP_COLLECTIVE &&
+                        sim->program.transfers[op->transfer].group == RANKS_ALL;
         split_wait(state, at->since_ps, sim->now_ps, at->transfer_ps,
-                   (enum sim_wait[]){SIM_WAIT_PEER, wait_of_item(op->item)});
+                   (enum sim_wait[]){is_drain ? SIM_WAIT_STAGE : SIM_WAIT_PEER, wait_of_item(op->item)});
     }
     if (op->transfer >= 0 && op->kind != OP_RECEIVE) {
-        count_transfer(state, sim->program.transfers[op->transfer].axis, (double)(at->transfer_ps - at->since_ps), taken,
-                       delayed);
+        count_transfer(state, sim->program.transfers[op->transfer].axis, (double)(at->transfer_ps - at->since_ps),
+                       taken, delayed);
     }
     emit_span(sim, rank, stream, op, at->since_ps);
 }
@@ -241,4 +246,5 @@ void records_collect(struct simulator *sim, struct sim_result *result)
     collect_resources(sim, result);
     collect_critical(sim, result);
     result->peak = sim->peak;
+    result->peak.peak_bytes = step_peak_bytes(sim->question, sim->peak.allocated_bytes);
 }

@@ -36,9 +36,9 @@ struct sim_span {
     int64_t micro_batch; /* -1: belongs to none */
     int64_t layer;       /* of the model, 0-based; -1 */
     enum step_pass pass;
-    double bytes;        /* sent by the rank; 0 for kernels */
-    int64_t waited_ps;   /* of it, from the rank's arrival to the last member's; 0 for kernels */
-    int64_t delayed_ps;  /* of it, beyond what the transfer takes alone: links were shared */
+    double bytes;       /* sent by the rank; 0 for kernels */
+    int64_t waited_ps;  /* of it, from the rank's arrival to the last member's; 0 for kernels */
+    int64_t delayed_ps; /* of it, beyond what the transfer takes alone: links were shared */
 };
 /* Called as spans end, in the order of their ends. memory: the bytes allocated on a rank from this time on. */
 struct sim_sink {
@@ -48,15 +48,17 @@ struct sim_sink {
 };
 
 struct sim_options {
-    bool is_exact; /* every rank on its own, and every step of every collective, even where nothing shares their links */
-    int chunks;    /* pieces that each step of a collective is sent in, at least 1 */
+    bool
+        is_exact; /* every rank on its own, and every step of every collective, even where nothing shares their links */
+    int chunks;   /* pieces that each step of a collective is sent in, at least 1 */
     double jitter_frac; /* each kernel takes 1 + x of its time, x exponential with this mean, seeded */
     uint64_t seed;
     double background_frac; /* of every network link's capacity that others use */
     int n_slow_gpus, n_slow_links;
     const struct sim_slow_gpu *slow_gpus;
     const struct sim_slow_link *slow_links;
-    const struct sim_sink *sink;                     /* or NULL */
+    const struct step_program *program; /* to run instead of the question's own; NULL: that one */
+    const struct sim_sink *sink;                       /* or NULL */
     void (*progress)(void *context, double done_frac); /* or NULL: called now and then */
     void *progress_context;
 };
@@ -65,7 +67,7 @@ struct sim_options {
 
 /* What a compute stream waits for. Names: sim_wait_names[]. */
 enum sim_wait {
-    SIM_WAIT_TP,      /* a transfer of this axis, at work */
+    SIM_WAIT_TP, /* a transfer of this axis, at work */
     SIM_WAIT_SP,
     SIM_WAIT_DP,
     SIM_WAIT_PP,
@@ -81,20 +83,20 @@ extern const char *const sim_wait_names[]; /* "tp", "sp", ..., NULL */
 
 struct sim_rank { /* ranks that behave alike: one of them */
     int64_t rank, count, stage;
-    double busy_s; /* of its compute stream: kernels */
+    double busy_s;               /* of its compute stream: kernels */
     double waits_s[N_SIM_WAITS]; /* busy and waits add up to the step */
-    double peak_bytes; /* allocated by the framework, as peak_allocated_bytes of an estimate */
+    double peak_bytes;           /* allocated by the framework, as peak_allocated_bytes of an estimate */
 };
 
 struct sim_resource { /* a GPU's compute stream or a link; those that behave alike are one */
     const char *name; /* "gpu 3 compute", "node 2 nic 5 out" */
     int64_t count;
     bool is_link;
-    double busy_frac; /* of the step */
-    double bytes;     /* that a link carried */
+    double busy_frac;            /* of the step */
+    double bytes;                /* that a link carried */
     double capacity_bytes_per_s; /* of a link, disturbed or not */
-    double contended_frac; /* of the step: its flows wanted more than it carries */
-    uint16_t axes;         /* bit of enum axis: whose transfers met there; 0: nobody met */
+    double contended_frac;       /* of the step: its flows wanted more than it carries */
+    uint16_t axes;               /* bit of enum axis: whose transfers met there; 0: nobody met */
 };
 
 /* Shares of the critical path: the chain of kernels and transfers, each of which waited for the one before, that ends last. */
@@ -105,9 +107,9 @@ struct sim_critical_item {
 };
 
 struct sim_axis_delay { /* what sharing of links added to the transfers of an axis, mean over the ranks */
-    double transfer_s; /* time of its transfers */
-    double delayed_s;  /* of it, beyond what they take alone */
-    double waited_s;   /* and before them, for members that came later */
+    double transfer_s;  /* time of its transfers */
+    double delayed_s;   /* of it, beyond what they take alone */
+    double waited_s;    /* and before them, for members that came later */
 };
 
 struct sim_peak { /* the largest allocation of all ranks */
@@ -116,8 +118,8 @@ struct sim_peak { /* the largest allocation of all ranks */
     double allocated_bytes; /* as peak_allocated_bytes of an estimate */
     double peak_bytes;      /* with what lies outside the allocator: as peak_bytes */
     enum moment moment;
-    int64_t layer, micro_batch;  /* at work, of the model; -1 */
-    double micro_batches_held;   /* whose activations are saved, in units of the stage */
+    int64_t layer, micro_batch; /* at work, of the model; -1 */
+    double micro_batches_held;  /* whose activations are saved, in units of the stage */
     double state_bytes, gradient_bytes, saved_bytes, work_bytes; /* add up to allocated_bytes: weights, optimizer and
                                     workspaces; gradients; activations saved by micro-batches; the moment's own */
 };

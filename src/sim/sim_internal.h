@@ -10,13 +10,13 @@ enum { NONE = -1 };
 
 /* Kinds of events. */
 enum event_of {
-    EVENT_KERNEL,     /* of a rank: its kernel ends */
-    EVENT_PHASE,      /* of a collective: a phase that nothing disturbed ends */
-    EVENT_EDGE,       /* the latency of a collective's message is over: slot of an edge */
-    EVENT_HOP,        /* the same of a message between two ranks: channel */
-    EVENT_STAGE,      /* the same of a message to another stage: channel */
-    EVENT_COPY,       /* the same of a copy to or from the host */
-    EVENT_LINK        /* a flapping link changes: index of the disturbance */
+    EVENT_KERNEL, /* of a rank: its kernel ends */
+    EVENT_PHASE,  /* of a collective: a phase that nothing disturbed ends */
+    EVENT_EDGE,   /* the latency of a collective's message is over: slot of an edge */
+    EVENT_HOP,    /* the same of a message between two ranks: channel */
+    EVENT_STAGE,  /* the same of a message to another stage: channel */
+    EVENT_COPY,   /* the same of a copy to or from the host */
+    EVENT_LINK    /* a flapping link changes: index of the disturbance */
 };
 
 /* Who owns a flow: kind and number in one word. */
@@ -111,15 +111,17 @@ struct channel {
 enum { MAX_PHASES = 3 };
 struct phase {
     bool uses_inner, uses_outer, uses_pairs;
-    int steps;
-    double inner_bytes, outer_bytes, pair_bytes; /* of a step, on each edge */
-    double step_ps;                              /* alone */
+    bool is_trees; /* steps: pieces that go up and down, one behind the other; and depth of the trees */
+    int steps, depth;
+    double inner_bytes, outer_bytes, pair_bytes, tree_bytes; /* of a step, on each edge */
+    double step_ps;                                          /* alone */
 };
 
 struct collective_edge {
-    int32_t edge; /* class */
+    int32_t edge;     /* class */
     int32_t from, to; /* nodes */
     enum edge_purpose purpose;
+    int tree, offset; /* of a tree: which, and steps before its first piece comes */
     struct message first, later; /* of the chunks of a step */
     int32_t flow;
     int32_t done; /* messages arrived */
@@ -138,15 +140,16 @@ struct communicator {
     int n_nodes, n_edges;
     struct collective_node *nodes;
     struct collective_edge *edges;
-    int32_t first_slot; /* of its edges among all */
+    int32_t first_slot;                             /* of its edges among all */
     const struct program_transfer *transfer, *next; /* at work; that members come for */
     int n_come, n_ended;
     int64_t start_ps, phase_ps; /* begin of the whole, of the phase */
     int n_phases, phase;
     struct phase phases[MAX_PHASES];
+    int chunks;      /* of a step, in this phase */
     bool is_leaping; /* its steps pass undisturbed: their links are reserved */
     uint32_t version;
-    int n_edges_left; /* of the phase, in steps */
+    int n_edges_left; /* of the phase, not through */
     struct path path;
 };
 
@@ -164,16 +167,17 @@ struct simulator {
     uint64_t n_tasks; /* started */
     struct rank_state *ranks;
     struct channel *channels;
-    int32_t *edge_path;       /* by edge class */
-    double *edge_rate;        /* by edge class: what one flow of its like gets of its links at most */
+    int32_t *edge_path; /* by edge class */
+    double *edge_rate;  /* by edge class: what one flow of its like gets of its links at most */
     double *edge_latency_s;
-    int32_t **edges_from, **edges_to; /* by class of ranks: edge classes that leave it and come to it, NONE at the end */
+    int32_t **edges_from,
+        **edges_to; /* by class of ranks: edge classes that leave it and come to it, NONE at the end */
     int n_collectives, n_slots;
-    struct communicator **collectives; /* by number */
+    struct communicator **collectives;           /* by number */
     int32_t (*collective_of)[N_PROGRAM_STREAMS]; /* by class of groups: number, NONE */
     struct slot {
         int32_t collective, edge;
-    } *slots;
+    } * slots;
     /* ranks that may be able to go on */
     int n_ready;
     int32_t *ready;
@@ -181,8 +185,8 @@ struct simulator {
     int64_t end_ps;
     int last_rank; /* class that ended last */
     /* disturbances */
-    double *capacities; /* by link class */
-    bool *is_slow;      /* by disturbance: of a flapping link, now */
+    double *capacities;    /* by link class */
+    bool *is_slow;         /* by disturbance: of a flapping link, now */
     const uint64_t *salts; /* by link of the topology: bit d, flapping disturbance d hits it */
     struct sim_peak peak;
     const double *nominal; /* capacity by link class, undisturbed */

@@ -144,7 +144,11 @@ static void open_run(struct simulator *sim, const struct disturbed *disturbed)
                                   .speeds = disturbed->speeds,
                                   .link_salts = disturbed->salts,
                                   .is_exact = is_unlike};
-    step_program(sim->question, sim->arena, &sim->program);
+    if (sim->options->program != NULL) {
+        sim->program = *sim->options->program;
+    } else {
+        step_program(sim->question, sim->arena, &sim->program);
+    }
     cluster_open(sim->question, &sim->program, &input, sim->arena, &sim->cluster);
     sim->queue = event_queue_open(sim->arena);
     open_links(sim, disturbed);
@@ -248,11 +252,12 @@ static bool run(struct simulator *sim, struct sp_error *err)
     return true;
 }
 
+static const double NS_PER_S = 1e9;
+
 static double seconds_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    static const double NS_PER_S = 1e9;
     return (double)now.tv_sec + (double)now.tv_nsec / NS_PER_S;
 }
 

@@ -63,7 +63,8 @@ static enum axis axis_of(const struct channel *channel)
 void channel_flow(struct simulator *sim, int32_t number, enum owner_kind kind)
 {
     struct channel *channel = &sim->channels[number];
-    start_flow(sim, channel->edge, &channel->message, flow_owner(kind, (uint64_t)number), axis_of(channel), &channel->flow);
+    start_flow(sim, channel->edge, &channel->message, flow_owner(kind, (uint64_t)number), axis_of(channel),
+               &channel->flow);
 }
 
 static void begin_message(struct simulator *sim, int32_t number, double bytes, double time_s, enum owner_kind kind)
@@ -137,8 +138,7 @@ static void end_hop(struct simulator *sim, int32_t edge)
     struct rank_state *from = &sim->ranks[class->from];
     struct rank_state *to = &sim->ranks[class->to];
     /* whoever came last to the point is on the path of what was received */
-    bool is_sender_late =
-        from->streams[channel->send_stream].since_ps > to->streams[channel->receive_stream].since_ps;
+    bool is_sender_late = from->streams[channel->send_stream].since_ps > to->streams[channel->receive_stream].since_ps;
     struct path *late = is_sender_late ? &from->paths[channel->send_stream] : &to->paths[channel->receive_stream];
     *(is_sender_late ? &to->paths[channel->receive_stream] : &from->paths[channel->send_stream]) = *late;
     rank_end(sim, class->from, channel->send_stream);

@@ -6,7 +6,7 @@
 
 static const int64_t DEFAULT_BATCH_TOKENS = (int64_t)16 << 20; /* 16 Mi tokens per optimizer step */
 /* With these no product of degrees, batch and sequence that a rule forms leaves an int64_t. */
-static const int64_t LARGEST_MICRO_BATCH = (int64_t)1 << 20;
+const int64_t largest_micro_batch = (int64_t)1 << 20;
 static const int64_t LARGEST_CLUSTER = (int64_t)1 << 30;
 
 /* ---- cluster ---------------------------------------------------------------------------------------------------- */
@@ -239,9 +239,9 @@ bool defaults_batch(const struct request *request, struct question *question, st
 {
     const struct layout_spec *layout = &question->layout;
     struct run_spec *run = &question->run;
-    if (layout->micro_batch > LARGEST_MICRO_BATCH) {
+    if (layout->micro_batch > largest_micro_batch) {
         return sp_fail_rule(err, "micro_batch", "micro-batch %lld: expected at most %lld sequences",
-                            (long long)layout->micro_batch, (long long)LARGEST_MICRO_BATCH);
+                            (long long)layout->micro_batch, (long long)largest_micro_batch);
     }
     if (request->global_batch != NULL) {
         bool is_parsed = global_batch_parse(question->arena, request->global_batch, run->seq, &run->global_batch, err);

@@ -134,6 +134,8 @@ static const struct sp_field intra_settable[] = {INTRA_FIGURES, END};
         FIGURE(network_spec, latency, SP_SECONDS, 0, 1, true, "of one message between nodes"),                         \
         FIGURE(network_spec, leaf_nodes, SP_COUNT, 1, 1e6, false,                                                      \
                "for simulate: nodes that share their leaf switches; left out where nobody knows"),                     \
+        FIGURE(network_spec, collective_piece, SP_BYTES, 1, 1e12, false,                                               \
+               "what a tree of all-reduces passes on at a time"),                                                      \
         FIGURE(network_spec, oversubscription, SP_PURE, 1, 1000, false,                                                \
                "for simulate: rate of the ports below a leaf switch over that of its uplinks"),                        \
         {.key = "rail_optimised",                                                                                      \

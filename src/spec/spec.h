@@ -229,6 +229,7 @@ struct network_spec {
     struct sp_figure all_to_all_efficiency;
     struct sp_figure latency;
     struct sp_figure leaf_nodes;       /* SP_FIGURE_NONE: nothing is known of its switches */
+    struct sp_figure collective_piece; /* SP_FIGURE_NONE: all-reduces over nodes use no trees */
     struct sp_figure oversubscription; /* SP_FIGURE_NONE: 1 */
     bool is_rail_optimised;
     bool is_inside_node; /* PCIe between the NVLink pairs of one node: reaches no other node */
@@ -519,6 +520,7 @@ struct request {
     bool is_other_network;   /* what an answer read by --layout overrode of its network is not about this one */
     struct sp_texts assumed; /* what an answer read by --layout had assumed, and its values therefore still are */
 };
+extern const int64_t largest_micro_batch; /* more is refused */
 void request_init(struct request *request, struct sp_arena *arena);
 
 /* A request made complete and legal: everything that is needed to price one layout. */

@@ -144,9 +144,9 @@ static enum program_group group_name(const struct step_shape *shape, const struc
     const struct {
         const struct group_placement *group;
         enum program_group name;
-    } groups[] = {{&shape->tp_group, RANKS_TP},       {&shape->shard_group, RANKS_SHARD},
-                  {&shape->ep_group, RANKS_EP},       {&shape->etp_group, RANKS_ETP},
-                  {&shape->pp_group, RANKS_PP},       {&shape->expert_shard_group, RANKS_EXPERT_SHARD}};
+    } groups[] = {{&shape->tp_group, RANKS_TP}, {&shape->shard_group, RANKS_SHARD},
+                  {&shape->ep_group, RANKS_EP}, {&shape->etp_group, RANKS_ETP},
+                  {&shape->pp_group, RANKS_PP}, {&shape->expert_shard_group, RANKS_EXPERT_SHARD}};
     for (size_t i = 0; i < SP_COUNT_OF(groups); i++) {
         if (groups[i].group == group) {
             return groups[i].name;

@@ -53,8 +53,8 @@ void sum_memory(const struct step_shape *shape, struct memory_sums *sums)
     for (int e = 0; e < 2; e++) {
         struct stage_class stage = {.has_embedding = e == 1, .has_head = true};
         struct point point = {.stage = &stage}; /* what a layer keeps is no part of it */
-        sums->own_head[e] =
-            larger(own_bytes(shape, &point, MOMENT_LOSS), own_bytes(shape, &point, MOMENT_HEAD_BACKWARD));
+        sums->own_head_backward[e] = own_bytes(shape, &point, MOMENT_HEAD_BACKWARD);
+        sums->own_head[e] = larger(own_bytes(shape, &point, MOMENT_LOSS), sums->own_head_backward[e]);
     }
 }
 
@@ -78,7 +78,7 @@ void sum_stage(const struct step_shape *shape, const struct stage_class *stage, 
         sums->forward[k] = sharding_bytes(shape, &point, MOMENT_FORWARD);
         sums->head[k] = stage->has_head ? sharding_bytes(shape, &point, MOMENT_LOSS) : 0;
         for (int last = 0; last < 2; last++) {
-            point.is_last_layer = last == 1;
+            point.is_first_backward = last == 1;
             sums->backward[k][last] = sharding_bytes(shape, &point, MOMENT_MLP_BACKWARD);
         }
     }
@@ -93,7 +93,9 @@ struct stage_problem {
     const struct stage_sums *sums;
     const struct stage_class *stage;
     int64_t recomputed;
-    double earlier_bytes; /* saved by the micro-batches in flight but the one at work */
+    double earlier_bytes;   /* saved by the micro-batches in flight but the one at work */
+    bool has_all_gradients; /* some micro-batch has left them */
+    bool is_after_forwards; /* no forward is left, but those that are repeated */
 };
 
 /* Layers 1..n of one micro-batch; the first recomputed ones of a stage keep their input only. */
@@ -112,22 +114,35 @@ static double saved_layers(const struct stage_problem *problem, int64_t layers)
     return bytes;
 }
 
-static struct stage_problem problem_of(const struct step_shape *shape, const struct memory_sums *memory,
-                                       const struct stage_sums *sums, const struct stage_class *stage)
+/* A stage at the times at which it holds most. As many micro-batches as it ever holds are there when the first backward begins;
+ * while forwards are left, again beside the gradients that it leaves; else one less beside them. */
+enum { MAX_TIMES = 2 };
+static int problems_of(const struct step_shape *shape, const struct memory_sums *memory, const struct stage_sums *sums,
+                       const struct stage_class *stage, struct stage_problem out[MAX_TIMES])
 {
     struct stage_problem problem = {.shape = shape, .memory = memory, .sums = sums, .stage = stage};
+    double m = (double)shape->micro_batches;
     double in_flight = schedule_in_flight(&shape->question->layout, shape->micro_batches, stage->stage);
+    bool is_persistent = shape->question->software.framework.has_persistent_gradients;
     problem.recomputed = class_recomputed_layers(shape, stage);
-    problem.earlier_bytes = larger(in_flight - 1, 0) * saved_layers(&problem, stage->layers);
-    return problem;
+    double one = saved_layers(&problem, stage->layers);
+    problem.earlier_bytes = larger(in_flight - 1, 0) * one;
+    problem.has_all_gradients = is_persistent || in_flight < m;
+    out[0] = problem;
+    if (problem.has_all_gradients || m <= 1) {
+        return 1;
+    }
+    out[1] = problem;
+    out[1].earlier_bytes = larger(in_flight - 2, 0) * one;
+    out[1].has_all_gradients = out[1].is_after_forwards = true;
+    return 2;
 }
 
-/* Gradients that exist when backward has come to a layer: all where they are persistent or an earlier micro-batch has
- * left them; else those of the layers after it, and of the head unless it is scattered with the root at the end. */
+/* Gradients that exist when backward has come to a layer: all where some micro-batch has left them; else those of the layers after it, and of the head unless it is scattered with the root at the end. */
 static double gradient_share(const struct stage_problem *problem, int64_t layer, bool has_head_gradient)
 {
     const struct step_shape *shape = problem->shape;
-    if (shape->question->software.framework.has_persistent_gradients || shape->micro_batches > 1) {
+    if (problem->has_all_gradients) {
         return 1;
     }
     double counts[MAX_LAYER_KINDS];
@@ -173,38 +188,93 @@ static double layer_peak(const struct stage_problem *problem, int64_t layer, int
     bool is_last = layer == problem->stage->layers;
     double share;
     double common = common_bytes(problem, layer, kind, false, &share);
-    double peak = common + sums->forward[kind] + memory->own_forward[kind][is_recomputed];
-    peak = larger(peak, common + sums->backward[kind][is_last] + memory->own_backward[kind][is_recomputed]);
+    double peak = problem->is_after_forwards && !is_recomputed
+                      ? 0
+                      : common + sums->forward[kind] + memory->own_forward[kind][is_recomputed];
+    bool is_first = is_last && problem->shape->question->layout.vpp == 1;
+    peak = larger(peak, common + sums->backward[kind][is_first] + memory->own_backward[kind][is_recomputed]);
     if (is_last && problem->stage->has_head) {
         double before = common_bytes(problem, layer, kind, true, &share);
-        peak = larger(peak, before + sums->head[kind] + memory->own_head[problem->stage->has_embedding]);
+        const double *own = problem->is_after_forwards ? memory->own_head_backward : memory->own_head;
+        peak = larger(peak, before + sums->head[kind] + own[problem->stage->has_embedding]);
     }
     return is_last ? larger(peak, state_at(problem, 1)) : peak;
 }
 
-/* Saved activations fall and finished gradients grow as backward moves towards the input, both linearly between the last
- * layer, the last recomputed one and the first, for each kind of layer; the layer before the last is the first that finds
- * another's gradient being scattered. The maximum is at one of these. Returns how many there are. */
-enum { N_TOPS = 4, MAX_WORK = N_TOPS * MAX_LAYER_KINDS };
+/* Saved activations fall and finished gradients grow as backward moves towards the input, both linearly for each kind of layer
+ * between the last layer and the first that is not recomputed, and between the last recomputed one and the first; the layer before the last
+ * is the first that finds another's gradient being scattered, and offload keeps two layers. The maximum is at one of these.
+ * Returns how many there are. */
+enum { N_TOPS = 7, N_BOTTOMS = 2, N_FILLING = 3, MAX_WORK = (N_TOPS + N_BOTTOMS * N_FILLING) * MAX_LAYER_KINDS };
 struct layer_at_work {
     int64_t layer;
     int kind;
 };
-static int layers_at_work(const struct stage_problem *problem, struct layer_at_work work[MAX_WORK])
+static int tops_of(const struct stage_problem *problem, int64_t tops[N_TOPS])
 {
     int64_t layers = problem->stage->layers;
-    const int64_t tops[N_TOPS] = {layers, layers - 1, problem->recomputed, 1};
+    int64_t recomputed = problem->recomputed;
+    bool offloads = problem->shape->question->layout.offloads_activations;
+    const int64_t wanted[N_TOPS] = {
+        layers,           layers - 1, recomputed, recomputed > 0 ? recomputed + 1 : 0, offloads ? recomputed + 2 : 0,
+        offloads ? 2 : 0, 1};
     int n = 0;
     for (int i = 0; i < N_TOPS; i++) {
-        bool is_new = true;
-        for (int before = 0; before < i; before++) {
-            is_new = is_new && tops[i] != tops[before];
+        bool is_new = wanted[i] >= 1 && wanted[i] <= layers;
+        for (int before = 0; before < n; before++) {
+            is_new = is_new && tops[before] != wanted[i];
         }
-        for (int k = 0; is_new && k < problem->shape->n_kinds; k++) {
-            int64_t layer = class_last_of_kind(problem->shape, problem->stage, tops[i], k);
-            if (layer >= 1) {
-                work[n++] = (struct layer_at_work){layer, k};
-            }
+        if (is_new) {
+            tops[n++] = wanted[i];
+        }
+    }
+    return n;
+}
+
+static int add_work(struct layer_at_work work[MAX_WORK], int n, int64_t layer, int kind)
+{
+    for (int i = 0; i < n; i++) {
+        if (work[i].layer == layer) {
+            return n;
+        }
+    }
+    work[n] = (struct layer_at_work){layer, kind};
+    return n + 1;
+}
+
+/* The first layers of a kind from one on: one, or with offload as many as fill what it keeps on the GPU (two of any kind). */
+static int add_first_of_kind(const struct stage_problem *problem, int64_t from, int kind,
+                             struct layer_at_work work[MAX_WORK], int n)
+{
+    const struct step_shape *shape = problem->shape;
+    int64_t layer = from;
+    for (int i = 0; i < (shape->question->layout.offloads_activations ? N_FILLING : 1); i++) {
+        layer = class_first_of_kind(shape, problem->stage, layer, kind);
+        if (layer < 1) {
+            return n;
+        }
+        n = add_work(work, n, layer, kind);
+        layer++;
+    }
+    return n;
+}
+
+static int layers_at_work(const struct stage_problem *problem, struct layer_at_work work[MAX_WORK])
+{
+    const struct step_shape *shape = problem->shape;
+    const int64_t bottoms[N_BOTTOMS] = {1, problem->recomputed + 1};
+    int64_t tops[N_TOPS] = {0};
+    int n_tops = tops_of(problem, tops);
+    int n = 0;
+    for (int i = 0; i < n_tops; i++) {
+        for (int k = 0; k < shape->n_kinds; k++) {
+            int64_t layer = class_last_of_kind(shape, problem->stage, tops[i], k);
+            n = layer >= 1 ? add_work(work, n, layer, k) : n;
+        }
+    }
+    for (int i = 0; shape->n_kinds > 1 && i < N_BOTTOMS; i++) {
+        for (int k = 0; k < shape->n_kinds; k++) {
+            n = add_first_of_kind(problem, bottoms[i], k, work, n);
         }
     }
     return n;
@@ -213,12 +283,13 @@ static int layers_at_work(const struct stage_problem *problem, struct layer_at_w
 double stage_peak(const struct step_shape *shape, const struct memory_sums *sums, const struct stage_sums *stage_sums,
                   const struct stage_class *stage)
 {
-    struct stage_problem problem = problem_of(shape, sums, stage_sums, stage);
+    struct stage_problem problems[MAX_TIMES];
     struct layer_at_work work[MAX_WORK];
-    int n = layers_at_work(&problem, work);
+    int n_problems = problems_of(shape, sums, stage_sums, stage, problems);
+    int n = layers_at_work(&problems[0], work);
     double peak = 0;
-    for (int i = 0; i < n; i++) {
-        peak = larger(peak, layer_peak(&problem, work[i].layer, work[i].kind));
+    for (int i = 0; i < n * n_problems; i++) {
+        peak = larger(peak, layer_peak(&problems[i / n], work[i % n].layer, work[i % n].kind));
     }
     return peak;
 }
@@ -229,6 +300,12 @@ static double outside_bytes(const struct step_shape *shape)
     return shape->gpu->context_memory.value + buffers;
 }
 
+double step_peak_bytes(const struct question *question, double allocated_bytes)
+{
+    struct step_shape shape = {.question = question, .gpu = &question->hardware.gpu};
+    return allocated_bytes + runtime_bytes(&shape, allocated_bytes);
+}
+
 double runtime_bytes(const struct step_shape *shape, double allocated_bytes)
 {
     return outside_bytes(shape) + allocated_bytes * shape->question->software.framework.allocator_slack.value;
@@ -237,7 +314,8 @@ double runtime_bytes(const struct step_shape *shape, double allocated_bytes)
 /* What the first stage's micro-batches in flight keep, all of it on the host. */
 double host_bytes(const struct step_shape *shape, const struct memory_sums *sums)
 {
-    struct stage_problem problem = problem_of(shape, sums, NULL, &shape->classes[0]);
+    struct stage_problem problem = {.shape = shape, .memory = sums, .stage = &shape->classes[0]};
+    problem.recomputed = class_recomputed_layers(shape, problem.stage);
     double in_flight = schedule_in_flight(&shape->question->layout, shape->micro_batches, 0);
     return offload_host_bytes(shape, in_flight * saved_layers(&problem, shape->classes[0].layers));
 }
@@ -268,11 +346,14 @@ static void consider_point(const struct stage_problem *problem, const struct lay
                           .layer = work->layer,
                           .kind = work->kind,
                           .is_last_layer = work->layer == problem->stage->layers,
+                          .is_first_backward =
+                              work->layer == problem->stage->layers && problem->shape->question->layout.vpp == 1,
                           .is_recomputed = work->layer <= problem->recomputed,
                           .saved = problem->memory->saved[work->kind]};
     for (int m = 0; m < N_MOMENTS; m++) {
         enum moment moment = (enum moment)m;
-        if (!moment_occurs(moment, &point)) {
+        bool is_past = moment == MOMENT_LOSS || (moment == MOMENT_FORWARD && !point.is_recomputed);
+        if (!moment_occurs(moment, &point) || (problem->is_after_forwards && is_past)) {
             continue;
         }
         double share;
@@ -297,10 +378,11 @@ static void consider_stage(const struct step_shape *shape, const struct memory_s
     struct stage_sums sums;
     struct layer_at_work work[MAX_WORK];
     sum_stage(shape, stage, &sums);
-    struct stage_problem problem = problem_of(shape, memory, &sums, stage);
-    int n = layers_at_work(&problem, work);
-    for (int i = 0; i < n; i++) {
-        consider_point(&problem, &work[i], estimate, worst);
+    struct stage_problem problems[MAX_TIMES];
+    int n_problems = problems_of(shape, memory, &sums, stage, problems);
+    int n = layers_at_work(&problems[0], work);
+    for (int i = 0; i < n * n_problems; i++) {
+        consider_point(&problems[i / n], &work[i % n], estimate, worst);
     }
     worst->bytes = larger(worst->bytes, stage_peak(shape, memory, &sums, stage));
 }

@@ -191,7 +191,8 @@ static void add_pipeline_rows(const struct step_shape *shape, const struct step_
                                .tier = shape->pp_group.tier,
                                .sent_bytes = sent,
                                .messages = 1,
-                               .link_s = sums->hop_s};
+                               /* with few micro-batches the hops of other stages are most of what is waited for */
+                               .link_s = fmax(sums->hop_s, step->idle.hops_s / 2 / sends)};
     struct operator_row bubble = {.name = "pipeline bubble",
                                   .formula = "what the schedule leaves idle (eq. 61-66)",
                                   .source = "docs/model.md",

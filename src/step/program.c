@@ -6,9 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
-const char *const program_stream_names[] = {"kernels",         "exchange", "second exchange", "arrivals",
-                                            "second arrivals", "shards",   "to host",         "from host",
-                                            NULL};
+const char *const program_stream_names[] = {"kernels", "exchange", "second exchange", "arrivals", "second arrivals",
+                                            "shards",  "to host",  "from host",       NULL};
 
 /* ---- entries ---------------------------------------------------------------------------------------------------- */
 
@@ -16,7 +15,7 @@ const char *const program_stream_names[] = {"kernels",         "exchange", "seco
 struct work {
     struct program_entry entry;
     struct segment_key key;
-    bool is_beside;  /* kernels that a transfer can run beside */
+    bool is_beside; /* kernels that a transfer can run beside */
     bool is_gathered, is_scattered, is_copied_out, is_fetched;
 };
 
@@ -27,15 +26,16 @@ struct stage_builder {
     struct schedule_order order;
     int64_t *left; /* by chunk: backward actions that have not come yet */
     bool *begun;   /* by chunk: a micro-batch has come */
-    int n, capacity;
+    int n;
+    int64_t capacity;
     struct work *works;
 };
 
-static void *grown(struct sp_arena *arena, const void *items, int64_t count, size_t size)
+static void *grown(struct sp_arena *arena, const void *items, int64_t count, int64_t *capacity, size_t size)
 {
     enum { FIRST = 64 };
-    int64_t wanted = count > 0 ? 2 * count : FIRST;
-    void *larger = sp_arena_array(arena, (size_t)wanted, size);
+    *capacity = *capacity > 0 ? 2 * *capacity : FIRST;
+    void *larger = sp_arena_array(arena, (size_t)*capacity, size);
     if (count > 0) {
         memcpy(larger, items, (size_t)count * size);
     }
@@ -45,8 +45,7 @@ static void *grown(struct sp_arena *arena, const void *items, int64_t count, siz
 static struct work *add_work(struct stage_builder *stage, const struct segment_key *key, int64_t micro_batch)
 {
     if (stage->n == stage->capacity) {
-        stage->works = grown(stage->program->arena, stage->works, stage->n, sizeof stage->works[0]);
-        stage->capacity = stage->capacity > 0 ? 2 * stage->capacity : 64;
+        stage->works = grown(stage->program->arena, stage->works, stage->n, &stage->capacity, sizeof stage->works[0]);
     }
     struct work *work = &stage->works[stage->n++];
     *work = (struct work){.key = *key, .is_beside = key->part != PART_TO_STAGE && key->part != PART_FROM_STAGE};
@@ -163,7 +162,7 @@ static struct neighbour neighbour_of(const struct stage_builder *stage, int chun
 {
     struct neighbour other = {.exists = false};
     other.exists = (is_next ? schedule_next : schedule_previous)(layout_of(stage), stage->stage, chunk, &other.stage,
-                                                                  &other.chunk);
+                                                                 &other.chunk);
     return other;
 }
 
@@ -267,14 +266,14 @@ struct entry_list {
 static int64_t append(struct entry_list *list, const struct program_entry *entry)
 {
     if (list->n == list->capacity) {
-        list->entries = grown(list->arena, list->entries, list->n, sizeof list->entries[0]);
-        list->capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        list->entries = grown(list->arena, list->entries, list->n, &list->capacity, sizeof list->entries[0]);
     }
     list->entries[list->n] = *entry;
     return list->n++;
 }
 
-static int64_t append_beside(struct stage_builder *stage, struct entry_list *list, const struct work *work, enum part part)
+static int64_t append_beside(struct stage_builder *stage, struct entry_list *list, const struct work *work,
+                             enum part part)
 {
     struct segment_key key = work->key;
     key.part = part;
@@ -393,8 +392,7 @@ static void hold_state(const struct step_shape *shape, const struct stage_builde
     sum_stage(shape, class_of(stage), &sums);
     out->state_bytes = sums.state_bytes + sums.workspace_bytes;
     out->gradient_cap_bytes = sums.gradient_bytes;
-    out->gradient_bytes =
-        shape->question->software.framework.has_persistent_gradients ? sums.gradient_bytes : 0;
+    out->gradient_bytes = shape->question->software.framework.has_persistent_gradients ? sums.gradient_bytes : 0;
     out->saved_bytes = stage_saved(shape, stage);
 }
 

@@ -15,11 +15,11 @@ struct conversion {
     const struct layer_part *part;
     const struct attention_problem *problem;
     const struct task_graph *graph;
-    int64_t ranks_apart;      /* positions of the sp group between neighbours of the graph */
-    struct place *own;        /* by task: at the rank that runs it */
-    struct place *received;   /* by task: at the receiver of a hop */
-    struct place **all;       /* by task of all ranks: by list */
-    int kernels_before;       /* of the segment, on the compute stream */
+    int64_t ranks_apart;            /* positions of the sp group between neighbours of the graph */
+    struct place *own;              /* by task: at the rank that runs it */
+    struct place *received;         /* by task: at the receiver of a hop */
+    struct place **all;             /* by task of all ranks: by list */
+    int kernels_before;             /* of the segment, on the compute stream */
     int (*last)[N_PROGRAM_STREAMS]; /* by list: ordinal of the last operation added here; -1: none */
 };
 
@@ -79,15 +79,15 @@ static enum program_group group_of(const struct task *task)
 
 static int task_transfer(const struct conversion *conversion, const struct task *task)
 {
-    struct program_transfer transfer = {
-        .name = task->name,
-        .axis = AXIS_CP,
-        .group = group_of(task),
-        .operation = task->kind == TASK_HOP ? COLLECTIVE_SEND_RECEIVE : task->operation,
-        .bytes = task->kind == TASK_HOP ? task->bytes : task->share * task->bytes,
-        .time_s = task_time(conversion->problem, task),
-        .sent_bytes = task_sent_bytes(conversion->problem, task),
-        .sm_share = task->stream == STREAM_COMPUTE ? 0 : conversion->problem->link_sm_share};
+    struct program_transfer transfer = {.name = task->name,
+                                        .axis = AXIS_CP,
+                                        .group = group_of(task),
+                                        .operation = task->kind == TASK_HOP ? COLLECTIVE_SEND_RECEIVE : task->operation,
+                                        .bytes = task->kind == TASK_HOP ? task->bytes : task->share * task->bytes,
+                                        .time_s = task_time(conversion->problem, task),
+                                        .sent_bytes = task_sent_bytes(conversion->problem, task),
+                                        .sm_share =
+                                            task->stream == STREAM_COMPUTE ? 0 : conversion->problem->link_sm_share};
     return transfer_index(conversion->lists->lists[0].transfers, &transfer);
 }
 
@@ -226,11 +226,8 @@ void add_attention_tasks(struct op_lists *lists, const struct layer_part *part)
     struct task_graph graph;
     task_graph_init(&graph, scratch, problem);
     method_emit(problem, part->pass == STEP_BACKWARD, &graph);
-    struct conversion conversion = {.lists = lists,
-                                    .part = part,
-                                    .problem = problem,
-                                    .graph = &graph,
-                                    .ranks_apart = problem->ranks / graph.ranks};
+    struct conversion conversion = {
+        .lists = lists, .part = part, .problem = problem, .graph = &graph, .ranks_apart = problem->ranks / graph.ranks};
     convert(&conversion);
     sp_arena_close(scratch);
 }

@@ -39,6 +39,7 @@ struct layer_part {
     const struct operator_list *rows;
     enum step_pass pass; /* of the rows; STEP_RECOMPUTE runs forward */
     enum weight_gradients weights;
+    bool is_rebuilt; /* of a recomputation: in memory too, all that the layer had let go */
 };
 void add_layer_rows(struct op_lists *lists, const struct layer_part *part);
 /* One row as one operation, or of a collective as many as its count says, on the compute stream. */

@@ -106,8 +106,8 @@ static void add_collective(struct op_lists *lists, const struct operator_row *ro
     struct program_transfer transfer = row_transfer(row, row->time_s);
     op.kind = OP_COLLECTIVE;
     op.time_s = 0;
-    double left = times;
-    for (; left > 1.0 / 2; left -= 1) { /* counts below one: once in several micro-batches, the caller's care */
+    int whole = (int)nearbyint(times); /* counts below one: once in several micro-batches, the caller's care */
+    for (int i = 0; i < whole; i++) {
         op.transfer = transfer_index(lists->lists[0].transfers, &transfer);
         op_lists_add(lists, &op);
     }
@@ -185,11 +185,16 @@ static const struct row_place {
 };
 enum { OTHER_PLACE = 97, GATHER_PLACE = 10, SCATTER_PLACE = 45 };
 
+static bool begins_with(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
 static const struct row_place *find_place(const char *name)
 {
     static const struct row_place other = {"", OTHER_PLACE, 0};
     for (size_t i = 0; i < SP_COUNT_OF(places); i++) {
-        if (strncmp(name, places[i].prefix, strlen(places[i].prefix)) == 0) {
+        if (begins_with(name, places[i].prefix)) {
             return &places[i];
         }
     }
@@ -221,7 +226,7 @@ static bool is_of_attention(const struct operator_row *row)
 /* Host time, weights and gradients over dp, and copies to the host have places of their own (program.c). */
 static bool has_own_segment(const struct operator_row *row)
 {
-    bool is_activation_copy = row->item == TIME_OFFLOAD_EXPOSED && strncmp(row->name, "activations", 11) == 0;
+    bool is_activation_copy = row->item == TIME_OFFLOAD_EXPOSED && begins_with(row->name, "activations");
     return row->item == TIME_DP_EXPOSED || is_activation_copy;
 }
 
@@ -243,8 +248,8 @@ static void place_row(const struct layer_part *part, const struct operator_row *
     const struct row_place *found = find_place(row->name);
     bool is_backward = part->pass == STEP_BACKWARD;
     struct row_place place = *found;
-    bool gathers = strncmp(row->name, "tp all-gather", 13) == 0;
-    if (gathers || strncmp(row->name, "tp reduce-scatter", 17) == 0) { /* one block after the other, attention first */
+    bool gathers = begins_with(row->name, "tp all-gather");
+    if (gathers || begins_with(row->name, "tp reduce-scatter")) { /* one block after the other, attention first */
         int block = *scatters > 0 ? MLP_PLACE : 0;
         bool is_first = gathers != is_backward;
         place = (struct row_place){"", block + (is_first ? GATHER_PLACE : SCATTER_PLACE), 0};
@@ -284,7 +289,7 @@ static int row_moment(const struct layer_part *part, int place)
     case STEP_FORWARD:
         return MOMENT_FORWARD;
     case STEP_RECOMPUTE:
-        return place <= ATTENTION_PLACE ? MOMENT_FORWARD : MOMENT_RECOMPUTED;
+        return !part->is_rebuilt ? PROGRAM_NO_MOMENT : place <= ATTENTION_PLACE ? MOMENT_FORWARD : MOMENT_RECOMPUTED;
     case STEP_BACKWARD:
         return place <= LAST_PLACE - MLP_PLACE ? MOMENT_MLP_BACKWARD : MOMENT_ATTENTION_BACKWARD;
     case STEP_OPTIMIZER:

@@ -71,6 +71,7 @@ static void add_layer(struct program_builder *builder, const struct segment_key 
     }
     if (key->part == PART_LAYER_BACKWARD && key->repeats) {
         part.pass = STEP_RECOMPUTE;
+        part.is_rebuilt = key->is_recomputed;
         part.rows = &layer->reforward;
         enum weight_gradients weights = part.weights;
         part.weights = WEIGHTS_WITH_INPUTS;
@@ -85,7 +86,9 @@ static void add_layer(struct program_builder *builder, const struct segment_key 
 static const struct operator_list *end_rows(const struct program_builder *builder, enum part part, int *moment)
 {
     const struct end_operators *ends = &builder->lists->ends;
-    *moment = part == PART_HEAD_FORWARD ? MOMENT_LOSS : part == PART_HEAD_BACKWARD ? MOMENT_HEAD_BACKWARD : PROGRAM_NO_MOMENT;
+    *moment = part == PART_HEAD_FORWARD    ? MOMENT_LOSS
+              : part == PART_HEAD_BACKWARD ? MOMENT_HEAD_BACKWARD
+                                           : PROGRAM_NO_MOMENT;
     return part == PART_EMBEDDING_FORWARD    ? &ends->embedding_forward
            : part == PART_EMBEDDING_BACKWARD ? &ends->embedding_backward
            : part == PART_HEAD_FORWARD       ? &ends->head_forward
@@ -190,7 +193,7 @@ static void add_reduction(struct program_builder *builder, struct op_lists *list
     double buckets = bucket > 0 ? fmin(fmax(ceil(row->collective_bytes / bucket), 1), MAX_BUCKETS) : 1;
     struct operator_row piece = *row;
     piece.time_s /= buckets;
-    for (double i = 0; i < buckets; i++) { /* add_row() takes the same share of the bytes as of the time */
+    for (int i = 0; i < (int)buckets; i++) { /* add_row() takes the same share of the bytes as of the time */
         add_row(lists, &piece, MOMENT_OPTIMIZER);
     }
 }
@@ -210,8 +213,8 @@ static void add_scattered_wait(struct op_lists *lists)
 
 static void add_norm_barrier(struct program_builder *builder, struct op_lists *lists)
 {
-    struct program_transfer transfer = {.name = "gradient norm", .axis = AXIS_DP, .group = RANKS_ALL,
-                                        .operation = COLLECTIVE_ALL_REDUCE};
+    struct program_transfer transfer = {
+        .name = "gradient norm", .axis = AXIS_DP, .group = RANKS_ALL, .operation = COLLECTIVE_ALL_REDUCE};
     struct program_op op = {.kind = OP_COLLECTIVE,
                             .name = "gradient norm over all ranks",
                             .item = TIME_OPTIMIZER,
@@ -230,7 +233,8 @@ static bool is_gather(const struct operator_row *row)
 static void add_optimizer(struct program_builder *builder, const struct segment_key *key, struct op_lists *lists)
 {
     struct operator_list rows;
-    price_stage_optimizer(builder->shape, rank_stage_trained(builder->shape, &builder->shape->classes[key->class]), &rows);
+    price_stage_optimizer(builder->shape, rank_stage_trained(builder->shape, &builder->shape->classes[key->class]),
+                          &rows);
     add_scattered_wait(lists);
     for (int phase = 0; phase < 3; phase++) {
         for (int i = 0; i < rows.n; i++) {
@@ -301,6 +305,7 @@ static void hold(const struct program_builder *builder, const struct segment_key
                           .layer = key->is_last_layer ? shape->classes[key->class].layers : 1,
                           .kind = key->kind,
                           .is_last_layer = key->is_last_layer,
+                          .is_first_backward = key->is_last_layer,
                           .is_recomputed = key->is_recomputed,
                           .saved = saved};
     for (int m = 0; m < N_MOMENTS; m++) {
@@ -311,8 +316,8 @@ static void hold(const struct program_builder *builder, const struct segment_key
     }
     segment->saved_cap_bytes = shape->question->layout.offloads_activations ? 2 * kept : (double)INFINITY;
     segment->saved_bytes = key->part == PART_LAYER_FORWARD ? kept : 0;
-    bool lets_go = key->part == (schedule_puts_off_weights(&shape->question->layout) ? PART_LAYER_WEIGHTS
-                                                                                      : PART_LAYER_BACKWARD);
+    bool lets_go =
+        key->part == (schedule_puts_off_weights(&shape->question->layout) ? PART_LAYER_WEIGHTS : PART_LAYER_BACKWARD);
     segment->saved_bytes -= lets_go ? kept : 0;
 }
 
@@ -325,25 +330,34 @@ static void grow_gradients(const struct program_builder *builder, const struct s
     struct stage_sums sums;
     sum_stage(shape, class, &sums);
     double per_parameter = sums.trained > 0 ? sums.gradient_bytes / sums.trained : 0;
+    bool is_put_off = schedule_puts_off_weights(&shape->question->layout);
     switch (key->part) {
     case PART_LAYER_BACKWARD:
-        segment->gradient_bytes = per_parameter * parameters_sum(rank_layer_trained(shape, key->kind));
+    case PART_LAYER_WEIGHTS:
+        if (is_put_off == (key->part == PART_LAYER_WEIGHTS)) {
+            segment->gradient_bytes = per_parameter * parameters_sum(rank_layer_trained(shape, key->kind));
+        }
         break;
     case PART_HEAD_FORWARD: /* an earlier chunk of the loss has left it */
         segment->first_gradient_bytes = loss_has_chunks(shape) ? per_parameter * sums.head_trained : 0;
         break;
     case PART_HEAD_BACKWARD:
-        segment->gradient_bytes = loss_has_chunks(shape) ? 0 : per_parameter * sums.head_trained;
+    case PART_HEAD_WEIGHTS:
+        if (is_put_off == (key->part == PART_HEAD_WEIGHTS)) {
+            segment->gradient_bytes = loss_has_chunks(shape) ? 0 : per_parameter * sums.head_trained;
+        }
         break;
     case PART_OPTIMIZER:
-        segment->first_gradient_bytes = sums.gradient_bytes; /* the cap is the whole */
+        segment->first_gradient_bytes = sums.gradient_bytes;
+        break;
+    case PART_TO_STAGE: /* a backward pass is through: the cap is the whole */
+        segment->gradient_bytes = key->is_backward && !is_put_off ? (double)INFINITY : 0;
+        break;
+    case PART_EMBEDDING_BACKWARD:
+        segment->gradient_bytes = is_put_off ? 0 : (double)INFINITY;
         break;
     case PART_LAYER_FORWARD:
-    case PART_LAYER_WEIGHTS:
     case PART_EMBEDDING_FORWARD:
-    case PART_EMBEDDING_BACKWARD:
-    case PART_HEAD_WEIGHTS:
-    case PART_TO_STAGE:
     case PART_FROM_STAGE:
     case PART_GATHER:
     case PART_SCATTER:
@@ -356,11 +370,11 @@ static void grow_gradients(const struct program_builder *builder, const struct s
 
 /* ---- one segment ------------------------------------------------------------------------------------------------ */
 
-static const char *const part_names[] = {"layer forward",      "layer backward",   "layer weight gradients",
-                                         "embedding forward",  "embedding backward", "head forward",
-                                         "head backward",      "head weight gradients", "to a stage",
-                                         "from a stage",       "gather of weights", "scatter of gradients",
-                                         "copy to the host",   "copy from the host", "scatter of a micro-batch",
+static const char *const part_names[] = {"layer forward",     "layer backward",        "layer weight gradients",
+                                         "embedding forward", "embedding backward",    "head forward",
+                                         "head backward",     "head weight gradients", "to a stage",
+                                         "from a stage",      "gather of weights",     "scatter of gradients",
+                                         "copy to the host",  "copy from the host",    "scatter of a micro-batch",
                                          "optimizer"};
 
 static bool is_layer(enum part part)

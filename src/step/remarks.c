@@ -98,10 +98,54 @@ static void remark_launches(struct question *question, const struct estimate *es
     }
 }
 
+/* What only a simulation settles, where it can be seen. */
+static void remark_doubts(struct question *question, const struct estimate *estimate)
+{
+    static const double SEEN_FRAC = 0.005;
+    double doubts_s[N_DOUBTS];
+    step_doubts(question, estimate, doubts_s);
+    for (int d = 0; d < N_DOUBTS; d++) {
+        if (doubts_s[d] > SEEN_FRAC * estimate->step_time_s) {
+            sp_texts_add(&question->assumed, "%s (a formula; simulate runs it)", doubt_names[d]);
+        }
+    }
+}
+
+static const char *contenders(struct question *question, const struct contention *contention)
+{
+    if (contention->axes[0] == N_AXES) {
+        return "transfers";
+    }
+    const char *names[2];
+    for (int i = 0; i < 2; i++) {
+        names[i] = contention->axes[i] == AXIS_CP ? "sp" : axis_names[contention->axes[i]];
+    }
+    return sp_format(question->arena, "%s and %s transfers", names[0], names[1]);
+}
+
+static void remark_contention(struct question *question, const struct estimate *estimate)
+{
+    struct contentions all;
+    step_contentions(question, estimate, &all);
+    const struct contention *worst = NULL;
+    for (int i = 0; i < all.n; i++) {
+        worst = worst == NULL || all.items[i].time_s > worst->time_s ? &all.items[i] : worst;
+    }
+    if (worst != NULL && worst->time_s > LITTLE_FRAC * estimate->step_time_s) {
+        sp_texts_add(
+            &question->warnings,
+            "%s meet on %s, which this estimate prices apart: up to %.2g %% of the step more; seqplan simulate "
+            "shows what it costs",
+            contenders(question, worst), worst->where, PERCENT * worst->time_s / estimate->step_time_s);
+    }
+}
+
 void step_remarks(struct question *question, const struct estimate *estimate)
 {
     remark_memory(question, estimate);
     remark_bubble(question, estimate);
     remark_method(question, estimate);
     remark_launches(question, estimate);
+    remark_contention(question, estimate);
+    remark_doubts(question, estimate);
 }

@@ -11,12 +11,12 @@ static double larger(double a, double b)
 
 /* ---- gpipe, 1f1b: exact for any stages --------------------------------------------------------------------------- */
 
-static bool is_first(int run, int64_t at)
+static bool has_no_previous(int run, int64_t at)
 {
     return run == 0 && at == 0;
 }
 
-static bool is_last(const struct pipeline_load *load, int run, int64_t at)
+static bool has_no_next(const struct pipeline_load *load, int run, int64_t at)
 {
     return run + 1 == load->n_runs && at + 1 == load->runs[run].count;
 }
@@ -25,8 +25,8 @@ static bool is_last(const struct pipeline_load *load, int run, int64_t at)
 static struct stage_time with_hops(const struct pipeline_load *load, int run, int64_t at, double hop_s)
 {
     struct stage_time time = load->times[load->runs[run].class];
-    time.forward_s += is_last(load, run, at) ? 0 : hop_s;
-    time.backward_s += is_first(run, at) ? 0 : hop_s;
+    time.forward_s += has_no_next(load, run, at) ? 0 : hop_s;
+    time.backward_s += has_no_previous(run, at) ? 0 : hop_s;
     return time;
 }
 
@@ -171,16 +171,19 @@ static double zbv_bubble(const struct parts *others, double stages, double m)
         return (stages - m) / q * others->f + others->b;
     }
     double missing = larger(2 * stages - 1 - m, 0);
-    double gaps = larger(others->b - (q - missing) / q * others->w,
-                         (others->b + missing / q * (others->b - others->w)) / 2);
+    double gaps =
+        larger(others->b - (q - missing) / q * others->w, (others->b + missing / q * (others->b - others->w)) / 2);
     return larger(gaps, others->f / 2);
 }
 
 /* Half of the stages at each end; an overlapped pair is taken as forward and backward one after the other. */
 static double dualpipe_bubble(const struct parts *others, double stages)
 {
-    double share = stages > 2 ? (stages / 2 - 1) / (stages - 1) : 0;
-    return share * (others->b - others->w + larger(others->f, others->b - others->f));
+    if (stages <= 2) {
+        return 0;
+    }
+    double share = (stages / 2 - 1) / (stages - 1);
+    return share * (others->b - others->w) + larger(share * others->f, share * others->b - others->f / (stages - 1));
 }
 
 static double other_bubble(const struct layout_spec *layout, const struct pipeline_load *load)
@@ -224,8 +227,9 @@ static double other_hops(const struct layout_spec *layout, const struct pipeline
     case SCHEDULE_ZB_H1:
         return (has_inside ? 2 * m + 2 * p - 5 : m + 1) * h;
     case SCHEDULE_ZBV:
-        return (has_inside ? larger(2 * m + 4 * p - 5, 4 * m + p - 3 - (slowest.b > slowest.f ? slowest.f / (2 * h) : 0))
-                           : 2 * m + 2) *
+        return (has_inside
+                    ? larger(2 * m + 4 * p - 5, 4 * m + p - 3 - (slowest.b > slowest.f ? slowest.f / (2 * h) : 0))
+                    : 2 * m + 2) *
                h;
     case SCHEDULE_DUALPIPE:
         return (has_inside ? 2 * m + p - 3 : m) * h;
@@ -248,7 +252,8 @@ struct pipeline_idle schedule_idle(const struct layout_spec *layout, const struc
     if (layout->schedule == SCHEDULE_GPIPE || layout->schedule == SCHEDULE_1F1B) {
         double without_s = plain_total(layout, load, 0);
         double with_s = load->hop_s > 0 ? plain_total(layout, load, load->hop_s) : without_s;
-        return (struct pipeline_idle){.bubble_s = larger(without_s - work_s, 0), .hops_s = larger(with_s - without_s, 0)};
+        return (struct pipeline_idle){.bubble_s = larger(without_s - work_s, 0),
+                                      .hops_s = larger(with_s - without_s, 0)};
     }
     return (struct pipeline_idle){.bubble_s = larger(other_bubble(layout, load), 0),
                                   .hops_s = load->hop_s > 0 ? other_hops(layout, load) : 0};

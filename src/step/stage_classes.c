@@ -111,3 +111,23 @@ int64_t class_last_of_kind(const struct step_shape *shape, const struct stage_cl
     int64_t last = model->prefixes[class->first + layer].lasts[kind] - class->first;
     return last > 0 ? last : 0;
 }
+
+int64_t class_first_of_kind(const struct step_shape *shape, const struct stage_class *class, int64_t layer, int kind)
+{
+    const struct layer_prefix *prefixes = shape->question->model.prefixes;
+    int32_t before = prefixes[class->first + layer - 1].counts[kind];
+    if (layer > class->layers || prefixes[class->first + class->layers].counts[kind] == before) {
+        return 0;
+    }
+    int64_t low = layer; /* the smallest prefix with one more */
+    int64_t high = class->layers;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (prefixes[class->first + middle].counts[kind] > before) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}

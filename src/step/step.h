@@ -161,6 +161,8 @@ bool step_check(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 bool step_check_method(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 /* Prices a legal question (asserts that it is). Pure: same question, same bits. */
 void step_estimate(const struct question *question, struct estimate *estimate);
+/* With what lies outside the allocator, and its slack: peak_bytes of an estimate from peak_allocated_bytes. */
+double step_peak_bytes(const struct question *question, double allocated_bytes);
 /* The step time at which a layout of this model, cluster and batch has that MFU: the same for all of them. */
 double step_time_at_mfu(const struct question *question, double mfu_frac);
 
@@ -241,8 +243,8 @@ enum program_stream {
     STREAM_SECOND_EXCHANGE, /* of its outer ring */
     STREAM_ARRIVALS,        /* what it receives */
     STREAM_SECOND_ARRIVALS,
-    STREAM_SHARDS,    /* gathers of weights and reductions of gradients over dp x sp */
-    STREAM_TO_HOST,   /* offload */
+    STREAM_SHARDS,  /* gathers of weights and reductions of gradients over dp x sp */
+    STREAM_TO_HOST, /* offload */
     STREAM_FROM_HOST,
     N_PROGRAM_STREAMS
 };
@@ -274,7 +276,8 @@ struct program_transfer {
  * all of that stream before that entry. */
 enum {
     PROGRAM_WAIT_GATHER = -1, /* as back: the entry that brings this one's weights, if any */
-    PROGRAM_WAIT_FETCH = -2   /* the one that brings its activations from the host, if any; both wait for the whole entry */
+    PROGRAM_WAIT_FETCH =
+        -2 /* the one that brings its activations from the host, if any; both wait for the whole entry */
 };
 struct program_wait {
     int16_t back;
@@ -291,9 +294,9 @@ struct program_op {
     double time_s; /* OP_KERNEL, OP_HOST_COPY: alone */
     double bytes;  /* OP_HOST_COPY */
     bool is_to_host;
-    int transfer;  /* index; -1 none */
-    int peer;      /* OP_SEND, OP_RECEIVE: how many positions of the sp group further (modulo its size) the other end is */
-    int moment;    /* enum moment whose memory is held while this is at work; -1: as before */
+    int transfer; /* index; -1 none */
+    int peer;   /* OP_SEND, OP_RECEIVE: how many positions of the sp group further (modulo its size) the other end is */
+    int moment; /* enum moment whose memory is held while this is at work; -1: as before */
     int n_waits;
     struct program_wait waits[MAX_PROGRAM_WAITS];
 };
@@ -310,9 +313,9 @@ struct program_segment {
     const struct program_ops *ops; /* one for all ranks, or one for each position of the sp group */
     double work_bytes[N_MOMENTS];  /* held beside state, gradients and saved activations at a moment of this segment */
     double saved_bytes;            /* activations: held from its beginning on (above 0), or let go at its end (below) */
-    double saved_cap_bytes;        /* offload: what the GPU holds of all saved activations at most; INFINITY: no offload */
-    double first_gradient_bytes;   /* exist from its beginning on */
-    double gradient_bytes;         /* exist from its end on */
+    double saved_cap_bytes; /* offload: what the GPU holds of all saved activations at most; INFINITY: no offload */
+    double first_gradient_bytes; /* exist from its beginning on */
+    double gradient_bytes;       /* exist from its end on */
 };
 struct program_entry { /* one run of a segment */
     int32_t segment;
@@ -336,12 +339,42 @@ struct step_program {
     int n_transfers, n_segments;
     struct program_transfer *transfers;
     struct program_segment *segments;
-    struct group_placement placements[N_PROGRAM_GROUPS]; /* where the groups of transfers lie; size 0: no transfer has it */
-    bool is_by_position; /* ranks of one sp group differ by their position */
-    struct stage_program *stages; /* pp of them */
+    struct group_placement
+        placements[N_PROGRAM_GROUPS]; /* where the groups of transfers lie; size 0: no transfer has it */
+    bool is_by_position;              /* ranks of one sp group differ by their position */
+    struct stage_program *stages;     /* pp of them */
 };
 /* Of a legal question; copies into arena. */
 void step_program(const struct question *question, struct sp_arena *arena, struct step_program *program);
+
+/* ---- what the closed form leaves open (doubts.c) ------------------------------------------------------------------- */
+
+/* Where a simulation on links that nothing shares may differ from the estimate by more than half a percent. Names: doubt_names[]. */
+enum doubt {
+    DOUBT_BUBBLE,    /* idle time of schedules, by formulas for equal stages */
+    DOUBT_HOPS,      /* hops of those schedules */
+    DOUBT_OFFLOAD,   /* copies of activations: hidden layer by layer, but not those of the first and the last */
+    DOUBT_SHARDS,    /* gathers and scatters of ZeRO 2 and 3: the same */
+    DOUBT_OPTIMIZER, /* the end of the step on stages that train unequal shares */
+    N_DOUBTS
+};
+extern const char *const doubt_names[];
+/* Seconds that each can be at most; 0: it does not apply. */
+void step_doubts(const struct question *question, const struct estimate *estimate, double doubts_s[N_DOUBTS]);
+
+/* Transfers that can meet on links, which the estimate prices apart (contention.c). */
+struct contention {
+    const char *where; /* "the NICs", "the spine", ... */
+    enum axis axes[2]; /* whose transfers; N_AXES: all that go there */
+    double time_s;     /* that they are there at most, beyond what the estimate has */
+};
+enum { MAX_CONTENTIONS = 24 };
+struct contentions {
+    int n;
+    struct contention items[MAX_CONTENTIONS];
+};
+void step_contentions(const struct question *question, const struct estimate *estimate,
+                      struct contentions *contentions);
 
 /* ---- remarks ---------------------------------------------------------------------------------------------------- */
 

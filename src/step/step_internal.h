@@ -37,6 +37,8 @@ void class_kinds(const struct step_shape *shape, const struct stage_class *class
 int64_t class_recomputed_layers(const struct step_shape *shape, const struct stage_class *class);
 /* The last layer (1-based) of a kind at or before `layer` of a stage; 0: none. */
 int64_t class_last_of_kind(const struct step_shape *shape, const struct stage_class *class, int64_t layer, int kind);
+/* The first at or after `layer`; 0: none. Of models with several kinds. */
+int64_t class_first_of_kind(const struct step_shape *shape, const struct stage_class *class, int64_t layer, int kind);
 
 /* ---- shapes (step_shape.c) --------------------------------------------------------------------------------------- */
 
@@ -331,7 +333,9 @@ struct point {
     int64_t layer;
     int kind;
     bool is_last_layer;
-    bool is_recomputed; /* this layer keeps its input only */
+    bool
+        is_first_backward; /* no gradient of a layer before it is on its way: the last layer, where a rank has one chunk */
+    bool is_recomputed;    /* this layer keeps its input only */
     struct saved_layer saved;
 };
 bool is_sharded(const struct step_shape *shape);      /* ZeRO 3 over several ranks */
@@ -356,6 +360,7 @@ struct memory_sums {
     double own_forward[MAX_LAYER_KINDS][2];  /* by whether the layer is recomputed */
     double own_backward[MAX_LAYER_KINDS][2]; /* the largest of the backward's moments */
     double own_head[2];                      /* the largest of loss and the head's backward, by has_embedding */
+    double own_head_backward[2];
 };
 /* ... and of a stage under its sharding and offload. */
 struct stage_sums {

@@ -41,6 +41,7 @@ test_expect_success 'what is no store has exit code 4, its path and advice' '
 
 test_expect_success 'an empty --db, and --db where it says nothing' '
 	expect_error 2 "expected a file" seqplan show runs --db "" &&
+	expect_error 2 "show runs: --source tells where the figures of files come from" seqplan show runs --source &&
 	expect_error 2 "show models: --db belongs to" seqplan show models --db x.db
 '
 

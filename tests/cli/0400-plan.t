@@ -183,7 +183,10 @@ test_expect_success 'nothing fits: exit 1, no plans, and what comes nearest' '
 		die "changes\n" if ref $miss->{changes} ne "ARRAY";
 	'\'' &&
 	expect_exit 1 seqplan estimate $(json_get miss.json nearest_miss.options) --format json &&
-	test "$(json_get out peak_bytes)" = "$(json_get miss.json nearest_miss.peak_bytes)"
+	for key in schema layout peak_bytes step_time_s memory_bytes communication time_s bound
+	do
+		test "$(json_get out $key)" = "$(json_get miss.json nearest_miss.$key)" || return 1
+	done
 '
 
 test_expect_success 'nothing fits, in the table' '
@@ -200,7 +203,7 @@ test_expect_success 'what is asked beside memory: the memory given, MFU, a deadl
 	expect_exit 1 seqplan plan $base $small --min-mfu 71% &&
 	sed -n 2p out | grep "^none of [0-9]* layouts reaches 71.0 % MFU; the fastest has [0-9.]*:$" &&
 	expect_exit 1 seqplan plan $base $small --tokens 1.5T --deadline 7d && grep "^  run  *1.5T tokens: " out &&
-	sed -n 2p out | grep "^none of [0-9]* layouts is done in 7.00 days; the fastest takes [0-9.]*:$" && grep "tokens 1.5T" out &&
+	sed -n 2p out | grep "^none of [0-9]* layouts is done in 7.00 days; the fastest takes [0-9.]* days:$" && grep "tokens 1.5T" out &&
 	expect_exit 0 seqplan plan $base $small --headroom 40% --format json &&
 	plan_check out "die qq(no room\n) if grep { \$_->{headroom_bytes} < 0.4 * \$_->{capacity_bytes} } @{\$p->{plans}}" &&
 	expect_exit 0 seqplan plan $base $small --max-memory 50GiB --min-mfu 30% --format json &&
@@ -220,9 +223,26 @@ test_expect_success 'fewest GPUs and cheapest try smaller clusters' '
 '
 
 test_expect_success 'nothing to consider' '
-	expect_exit 1 seqplan plan $base --tp 4 --sp 4 && sed -n 2p out | grep "^none of 1 layouts keeps the rules" && within_100 out &&
-	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --format json && test "$(json_get out considered)" = 1 &&
+	expect_exit 1 seqplan plan $base --tp 4,8 --sp 4 && sed -n 2p out | grep "^none of 2 layouts keeps the rules" && within_100 out &&
+	expect_exit 1 seqplan plan $base --tp 4,8 --sp 4 --format json && test "$(json_get out considered)" = 2 &&
 	test "$(json_get out nearest_miss)" = null
+'
+
+test_expect_success 'a single layout that breaks a rule is refused as estimate refuses it' '
+	for broken in "--dp 2 --tp 8" "--recompute block:999" "--ep 2" "--sp-method none --sp 2" "--zero 1 --offload parameters" \
+		"--tp 8 --micro-batch 3 --global-batch 128" "--micro-batch 2000000"
+	do
+		expect_exit 2 seqplan estimate $base $broken && cp err wanted && expect_exit 2 seqplan plan $base $broken &&
+		test ! -s out && diff wanted err || return 1
+	done &&
+	expect_error 2 "ep 2, etp 1: llama-3.1-8b has no experts" seqplan plan $base --dp 2 --ep 2
+'
+
+test_expect_success 'a value that no layout has is named, and moves nothing' '
+	expect_exit 0 seqplan plan $base $small --format json && batch=$(json_get out plans.0.global_batch) &&
+	expect_exit 0 seqplan plan $base $small --dp 1,2,3 --format json && test "$(json_get out plans.0.global_batch)" = "$batch" &&
+	json_get out remarks | grep -e "--dp 3: in no layout" && ! grep -e "--dp 1" out && grep "dp 3 does not divide 8 gpus" out &&
+	expect_exit 0 seqplan plan $base $small --tp 3,8 && grep "^  warning  --tp 3: in no layout" out && within_100 out
 '
 
 command -v script >/dev/null && test_set_prereq SCRIPT

@@ -12,8 +12,8 @@ test_expect_success 'nothing fits: CSV has a line without rank that says what is
 	tail -n 1 out | grep "^,,none of [0-9]* layouts reaches 71.0 % MFU; the fastest has [0-9.]*,--model llama-3.1-8b " &&
 	expect_exit 1 seqplan plan $base $small --max-memory 7GiB --format csv &&
 	tail -n 1 out | grep "^,,none of [0-9]* layouts fits in the 7.00 GiB asked; the nearest lacks [0-9.]* GiB,--model " &&
-	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --format csv &&
-	printf "%s\n" "rank,pareto,differs,options" ",,none of 1 layouts keeps the rules," >wanted && cmp wanted out
+	expect_exit 1 seqplan plan $base --tp 4,8 --sp 4 --format csv &&
+	printf "%s\n" "rank,pareto,differs,options" ",,none of 2 layouts keeps the rules," >wanted && cmp wanted out
 '
 
 test_expect_success 'headroom: less than a GPU has, and none is fine' '
@@ -38,7 +38,7 @@ test_expect_success 'a limit above what a GPU has is remarked upon' '
 	expect_exit 0 seqplan plan $base $small --max-memory 61GiB --format json && test "$(json_get out remarks)" = "[]" &&
 	expect_exit 1 seqplan plan $base $small --seq 6M --max-memory 93GiB &&
 	sed -n 2p out | grep "layouts fits; the nearest lacks " && grep -e "^  warning  $remark$" out &&
-	expect_exit 1 seqplan plan $base --tp 4 --sp 4 --max-memory 93GiB && grep -e "^  warning  $remark$" out
+	expect_exit 1 seqplan plan $base --tp 4,8 --sp 4 --max-memory 93GiB && grep -e "^  warning  $remark$" out
 '
 
 test_expect_success 'why not: each limit by its own size' '
@@ -118,6 +118,44 @@ test_expect_success 'a long path widens the line of the command that has it, and
 	cp "$top/models/llama-3.1-8b.json" "$folder/m.json" &&
 	expect_exit 0 seqplan plan $base $small --model "$folder/m.json" && grep -e "^      --model $folder/m.json " out &&
 	awk "length > 100 && !/ --model 0000/ { print; bad = 1 } END { exit bad }" out
+'
+
+test_expect_success 'limits far below what is usual are told in their own units' '
+	expect_exit 1 seqplan plan $base $small --max-memory 1KiB && sed -n 2p out | grep "fits in the 1.00 KiB asked; " &&
+	expect_exit 1 seqplan plan $base $small --tokens 1T --deadline 1s &&
+	sed -n 2p out | grep "layouts is done in 1.00 s; the fastest takes [0-9]* days:$" &&
+	expect_error 2 "--deadline: expected a time with its unit such as \"30d\" or \"12h\", found \"30\"" \
+		seqplan plan $base --tokens 1T --deadline 30
+'
+
+test_expect_success 'what has nothing in common is not suggested' '
+	expect_exit 2 seqplan plan $base --zero 4 && grep "expected some of 0, 1, 2, 3, found \"4\"$" err &&
+	expect_exit 2 seqplan estimate $base --zero 4 && grep "expected one of 0, 1, 2, 3, found \"4\"$" err
+'
+
+# A plan of some seconds, on one thread. In the background of a script SIGINT is ignored unless it is set right.
+large='--model deepseek-v3 --hardware dgx-h100 --gpus 2048 --seq 128K --threads 1'
+interrupted() {
+	perl -e "\$SIG{INT} = q(DEFAULT); exec @ARGV" "$SEQPLAN" plan $large "$@" >out 2>err </dev/null &
+	pid=$!
+	sleep 2 && kill -INT $pid
+	code=0
+	wait $pid || code=$?
+	test $code -eq 4
+}
+
+# shellcheck disable=SC2086
+test_expect_success 'a plan that is interrupted prints what it has found' '
+	interrupted --format json && test "$(json_get out interrupted)" = true && test "$(json_get out sensitivity)" = null &&
+	grep "^seqplan: interrupted after [0-9]* layouts, the rest was not considered$" err && json_get out plans.0.layout &&
+	json_get out remarks | grep "interrupted: the best of " && perl -MJSON::PP -e '\''
+		my $p = decode_json(join "", <>);
+		my $sum = $p->{evaluated};
+		$sum += $_->{count} for @{$p->{rejected}};
+		exit($sum == $p->{considered} ? 0 : 1);
+	'\'' out &&
+	interrupted && grep "^  warning  interrupted: the best of " out &&
+	expect_exit 0 seqplan plan $base $small --format json && test "$(json_get out interrupted)" = false
 '
 
 test_done

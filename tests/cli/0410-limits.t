@@ -31,6 +31,14 @@ test_expect_success 'the contract keys of a layout' '
 	test "$(json_get out of)" = "a layout"
 '
 
+test_expect_success 'what was asked is among the keys, what was not is null' '
+	test "$(json_get limits.json model)" = llama-2-7b && test "$(json_get limits.json hardware)" = dgx-h100 &&
+	test "$(json_get limits.json network)" = ib-ndr && test "$(json_get limits.json gpus)" = 6 &&
+	test "$(json_get limits.json seq)" = 120000 && test "$(json_get limits.json global_batch)" = null &&
+	expect_exit 0 seqplan limits $layout --nodes 3 --sp 8 --global-batch 48 --format json && test "$(json_get out gpus)" = 24 &&
+	test "$(json_get out global_batch)" = 48 && test "$(json_get out seq)" = null
+'
+
 test_expect_success 'estimate says the same: the longest fits, one unit more does not' '
 	longest=$(json_get limits.json max_seq) && unit=$(json_get limits.json limits.max_seq.unit) &&
 	test "$(fits $longest)" = true && test "$(fits $((longest + unit)))" = false &&
@@ -151,6 +159,11 @@ test_expect_success 'where no network joins nodes, more GPUs are told to need on
 	grep -q "more need a network" out &&
 	expect_exit 1 seqplan plan --model llama-3.1-70b --hardware h100-pcie-4 --gpus 4 --seq 64K --framework megatron &&
 	grep -q "need a network between nodes" out
+'
+
+test_expect_success 'a dp that does not fit the cluster is refused for that, not for a batch that nobody gave' '
+	expect_exit 2 seqplan limits --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 64K --dp 3 --sp 2 &&
+	grep "with this tp, sp and pp, dp is 4$" err
 '
 
 test_done

@@ -57,4 +57,11 @@ test_expect_success 'what is wrong with every row ends it' '
 	expect_error 2 "is missing" seqplan plan --hardware dgx-h100 --gpus 24 --vary seq=48K,96K
 '
 
+test_expect_success 'a stored run shows the batch of each row' '
+	expect_exit 0 seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 8K --zero 3 \
+		--vary global-batch=24,40 --db batches.db && expect_exit 0 seqplan show run 1 --db batches.db --format csv &&
+	perl -F, -lane "print \$F[(grep { \$h[\$_] eq q(global_batch) } 0..\$#h)[0]] if @h; @h = @F unless @h" out >found &&
+	printf "24\n40\n" >wanted && cmp wanted found
+'
+
 test_done

@@ -82,6 +82,28 @@ test_expect_success 'a plan says which layout wins with other figures' '
 	perl -e "exit !($(json_get plan.json sensitivity.hbm_capacity.below.value) > 0)"
 '
 
+# winner_at SETTING QUESTION: the layout that wins with it.
+winner_at() {
+	setting=$1 && shift && expect_exit 0 seqplan plan "$@" --set "$setting" --format json && json_get out plans.0.layout
+}
+
+test_expect_success 'plans just before and just after a crossing are of the old and of another layout' '
+	for asked in "--model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 128K --framework megatron" \
+		"--model llama-3.1-8b --hardware dgx-h100 --gpus 16 --seq 64K --framework megatron"
+	do
+		expect_exit 0 seqplan plan $asked --format json && cp out asked.json &&
+		old=$(json_get asked.json plans.0.layout) &&
+		for crossing in "hbm_capacity gpu.hbm_capacity B" "flop_rate gpu.peak_bf16 FLOP/s"
+		do
+			set -- $crossing && value=$(json_get asked.json sensitivity.$1.above.value) &&
+			test "$(json_get asked.json sensitivity.$1.above.is_bound)" = false &&
+			before=$(winner_at $2=$(perl -e "printf q(%.0f%s), $value / 1.0015, q($3)") $asked) && test "$before" = "$old" &&
+			after=$(winner_at $2=$(perl -e "printf q(%.0f%s), $value * 1.0001, q($3)") $asked) && test "$after" != "$old" ||
+				return 1
+		done || return 1
+	done
+'
+
 test_expect_success 'a plan in which nothing fits says what would' '
 	expect_exit 1 seqplan plan $space --seq 1M --format json && test "$(json_get out sensitivity)" = null &&
 	json_get out nearest_miss.changes.0 | grep "^--zero 3 fits: tp 1 sp 8 " &&

@@ -153,7 +153,7 @@ test_expect_success 'a chart in every format, and on the terminal' '
 	done &&
 	grep "<svg" chart.svg && grep "attention" chart.svg && grep "rank 0, stage 1" chart.svg && head -c 5 chart.pdf | grep "%PDF" &&
 	expect_exit 0 seqplan simulate $step --gantt - && grep "rank 0, stage 1.*|.*AAA.*|$" out && grep "blank: waiting" out && within_100 out &&
-	expect_exit 0 seqplan simulate $step --exact --gantt layer.svg --gantt-of layer && grep "rank 2 kernels" layer.svg
+	expect_exit 0 seqplan simulate $step --exact --gantt layer.svg --gantt-of layer && grep "rank 2, stage 1 kernels" layer.svg
 '
 
 test_expect_success 'rows of --vary' '

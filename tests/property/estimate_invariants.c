@@ -1,5 +1,6 @@
 /* What must hold of every estimate, over random legal layouts. With SEQPLAN_TEST_VERBOSE set every case prints its
  * settings first, so that the last one printed is the one that failed. */
+#include "search/search.h"
 #include "support/questions.h"
 #include "support/support.h"
 
@@ -152,6 +153,25 @@ static double step_with(struct question *question, double *figure, double factor
     return estimate.step_time_s;
 }
 
+/* With a figure of the machine scaled, a step stays between its time and what it would be were all of it of that figure: a
+ * search on other machines leaves out by that, schedules that move work into bubbles aside (src/search/rematch.c). */
+static void check_scaling(const struct question *question, double step_s)
+{
+    static const double factor = 1.37;
+    static const double rounding = 1e-3;
+    enum schedule_id schedule = question->layout.schedule;
+    bool fills_bubbles = schedule == SCHEDULE_ZB_H1 || schedule == SCHEDULE_ZBV || schedule == SCHEDULE_DUALPIPE;
+    for (int f = 0; f < N_SENSITIVITIES && !fills_bubbles; f++) {
+        struct question scaled = *question;
+        struct estimate estimate;
+        bool is_better_less = f == (int)SENSITIVITY_LATENCY;
+        sensitivity_scale(&scaled.hardware, (enum sensitivity_figure)f, is_better_less ? 1 / factor : factor);
+        step_estimate(&scaled, &estimate);
+        assert_true(estimate.step_time_s <= step_s * (1 + rounding));
+        assert_true(estimate.step_time_s * factor >= step_s * (1 - rounding));
+    }
+}
+
 /* A faster part never makes a step slower; more memory never changes its time. */
 static void check_monotone(struct question *question, double step_s)
 {
@@ -188,6 +208,7 @@ static void random_layouts_hold(void **unused)
             check_sums(&first);
             check_bounds(&question, &first);
             check_monotone(&question, first.step_time_s);
+            check_scaling(&question, first.step_time_s);
             priced++;
         }
         sp_arena_close(arena);

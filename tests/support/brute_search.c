@@ -69,7 +69,7 @@ static void consider(struct run *run, const struct assignment *assignment)
                                 .peak_bytes = estimate->peak_bytes,
                                 .index = run->index};
     found.pace_s = plan_pace_of(run->space, found.step_time_s);
-    found.objective = plan_objective_of(run->space, found.step_time_s, found.peak_bytes);
+    found.objective = plan_objective_of(run->asked, base, (struct step_bound){found.step_time_s, found.peak_bytes});
     front_add(&run->front, &found);
     families_add(&run->families, &found);
 }

@@ -173,6 +173,28 @@ static void ring_collectives_use_every_rail(void **state)
     sp_arena_close(arena);
 }
 
+/* 64 nodes, one rank each, 4 MiB, NICs of 50 GB/s x 0.9, 10 us: a ring over them waits 126 latencies, 1.26 ms, two trees 12 and
+ * pass 2 MiB each in four pieces up six levels and down: 2 x 4 MiB / 45 GB/s x (4 - 1 + 12) / 4 + 0.12 ms = 0.819 ms. A gigabyte
+ * goes in a ring: 2 x 63/64 GB / 45 GB/s + 1.26 ms = 45.0 ms against 2 GB / 45 GB/s x (256 - 1 + 12) / 256 + 0.12 ms = 46.5 ms. */
+static void small_all_reduces_go_in_trees(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    load(arena, "dgx-h100");
+    struct group_placement group = {.size = 64, .stride = 8, .nodes = 64, .ranks_per_node = 1, .tier = TIER_NETWORK};
+    struct all_reduce_plan small = all_reduce_plan(&question.hardware, &group, 4194304);
+    struct all_reduce_plan large = all_reduce_plan(&question.hardware, &group, 1e9);
+    assert_int_equal(small.kind, ALL_REDUCE_TREES);
+    assert_int_equal(small.pieces, 4);
+    assert_int_equal(small.depth, 6);
+    assert_close(small.time_s, 2 * 4194304 / 45e9 * 15 / 4 + 0.12e-3, 1e-9);
+    assert_true(large.kind != ALL_REDUCE_TREES);
+    assert_close(large.time_s, 2 * 63.0 / 64 * 1e9 / 45e9 + 1.26e-3, 1e-9);
+    question.hardware.network.collective_piece.kind = SP_FIGURE_NONE; /* a file that does not say */
+    assert_true(all_reduce_plan(&question.hardware, &group, 4194304).kind != ALL_REDUCE_TREES);
+    sp_arena_close(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +204,7 @@ int main(void)
         cmocka_unit_test(attention_time_grows_with_work),
         cmocka_unit_test(collectives_follow_tables_and_links),
         cmocka_unit_test(ring_collectives_use_every_rail),
+        cmocka_unit_test(small_all_reduces_go_in_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

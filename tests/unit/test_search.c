@@ -49,16 +49,36 @@ static void a_batch_suits_what_is_given(void **state)
     struct plan_question question;
     struct space space;
     struct sp_error err = {0};
-    ask(arena, &question, 16, 131072);
+    ask(arena, &question, 24, 131072);
     question.axes.micro_batch = (struct plan_counts){2, some};
     question.axes.dp = (struct plan_counts){1, six};
-    assert_true(space_open(&question, 16, arena, &space, &err));
+    assert_true(space_open(&question, 24, arena, &space, &err));
     assert_int_equal(space.global_batch, 150);
+    ask(arena, &question, 16, 131072);
     question.axes.micro_batch = (struct plan_counts){2, others};
     question.axes.dp = (struct plan_counts){0, NULL};
     assert_true(space_open(&question, 16, arena, &space, &err));
     assert_int_equal(space.global_batch, 140);
     sp_arena_close(arena);
+}
+
+/* A dp that divides no cluster is of no layout: 3 of 8 GPUs does not move the batch, 3 of 24 does. */
+static void a_batch_does_not_suit_what_cannot_be(void **state)
+{
+    (void)state;
+    static const int64_t dps[] = {1, 2, 3};
+    static const int64_t cases[][2] = {{8, 128}, {24, 144}};
+    for (size_t i = 0; i < SP_COUNT_OF(cases); i++) {
+        struct sp_arena *arena = sp_arena_open();
+        struct plan_question question;
+        struct space space;
+        struct sp_error err = {0};
+        ask(arena, &question, cases[i][0], 131072);
+        question.axes.dp = (struct plan_counts){3, dps};
+        assert_true(space_open(&question, cases[i][0], arena, &space, &err));
+        assert_int_equal(space.global_batch, cases[i][1]);
+        sp_arena_close(arena);
+    }
 }
 
 static struct plan_layout one(double time_s, double bytes, uint64_t index, int64_t tp)
@@ -215,10 +235,15 @@ static void plans_are_what_frameworks_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_batch_divides_over_the_cluster),      cmocka_unit_test(a_batch_suits_what_is_given),
-        cmocka_unit_test(fronts_keep_the_earlier_of_equals),     cmocka_unit_test(families_hold_their_best),
-        cmocka_unit_test(fewest_gpus_are_the_smallest_that_fit), cmocka_unit_test(a_cost_needs_a_price),
-        cmocka_unit_test(a_split_of_layers_implies_its_stages),  cmocka_unit_test(plans_are_what_frameworks_run),
+        cmocka_unit_test(a_batch_divides_over_the_cluster),
+        cmocka_unit_test(a_batch_suits_what_is_given),
+        cmocka_unit_test(a_batch_does_not_suit_what_cannot_be),
+        cmocka_unit_test(fronts_keep_the_earlier_of_equals),
+        cmocka_unit_test(families_hold_their_best),
+        cmocka_unit_test(fewest_gpus_are_the_smallest_that_fit),
+        cmocka_unit_test(a_cost_needs_a_price),
+        cmocka_unit_test(a_split_of_layers_implies_its_stages),
+        cmocka_unit_test(plans_are_what_frameworks_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
