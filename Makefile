@@ -34,7 +34,7 @@ TEST_SRC := $(sort $(wildcard tests/unit/test_*.c tests/property/*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 SCRIPT_TESTS := $(sort $(wildcard tests/*/*.t))
-ALL_C := $(wildcard $(LAYERS:%=src/%/*.c)) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h))
+ALL_C := $(wildcard $(LAYERS:%=src/%/*.c)) $(HEADERS) $(sort $(wildcard tests/*/*.c tests/*/*.h src/cuda/*.*h src/cuda/*.cu))
 
 # Libraries, by their pkg-config names. Extend here; GSL and SQLite come with the layer that uses them.
 PKGS := libcjson zlib $(if $(wildcard src/store/*.c),sqlite3) $(if $(wildcard src/fit/*.c),gsl) $(MPI)
@@ -49,7 +49,10 @@ OPENMP := -fopenmp
 
 # The device program: outside the layers, only where there is something to build it with.
 NVCC ?= $(shell command -v nvcc)
-NVCCFLAGS ?= -O3 -std=c++17 -lineinfo -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+NVCCFLAGS ?= -O3 -std=c++17 -lineinfo -Xcompiler -Wall,-Wextra,-fopenmp
+# Kernels of Hopper's own instructions are compiled for it alone; the rest also runs, through PTX, on what came later.
+CUDA_ARCH_hopper := -gencode arch=compute_90a,code=sm_90a
+CUDA_ARCH_portable := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 CUDA_SRC := $(wildcard src/cuda/*.cu)
 DEVICE := $(if $(and $(NVCC),$(CUDA_SRC)),build/seqplan-device)
 
@@ -179,9 +182,10 @@ demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-tok
 PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \
 	SEQPLAN_TEST_OUTPUT='$(CURDIR)/build/$1/trash' SEQPLAN_ORACLE='$(CURDIR)/build/$1/oracle/oracle_flows' \
 	SEQPLAN_SIMGRID='$(if $(SIMGRID),$(CURDIR)/build/oracle/oracle_simgrid)' \
+	SEQPLAN_DEVICE='$(DEVICE:%=$(CURDIR)/%)' \
 	prove -j$(JOBS) --failures -e 'timeout -k 5 $(TEST_TIMEOUT)' $(TESTS_$1) $(SCRIPT_TESTS)
 
-check: $(BIN_release) $(TESTS_release) $(ORACLE_release) | $(SETUP) ## install what is missing, build, and run every test
+check: $(BIN_release) $(TESTS_release) $(ORACLE_release) $(DEVICE) | $(SETUP) ## install what is missing, build, and run every test
 	$(Q)$(call PROVE,release)
 
 check-asan: $(BIN_asan) $(TESTS_asan) $(ORACLE_asan) | $(SETUP) ## the same tests under address and undefined-behaviour sanitizers
@@ -287,9 +291,12 @@ build/sources: TEXT = $(SRC)
 build/version build/sources: FORCE
 	@mkdir -p build && { printf '%s\n' '$(TEXT)' | cmp -s - $@ || printf '%s\n' '$(TEXT)' >$@; }
 
-build/seqplan-device: $(CUDA_SRC) $(wildcard src/cuda/*.h src/cuda/*.cuh) Makefile
-	@mkdir -p build $(if $(Q),&& echo '  NVCC $@')
-	$(Q)$(NVCC) $(NVCCFLAGS) -o $@ $(CUDA_SRC) $(NVCC_LIBS)
+build/cuda/%.o: src/cuda/%.cu $(wildcard src/cuda/*.h src/cuda/*.cuh) Makefile
+	@mkdir -p $(@D) $(if $(Q),&& echo '  NVCC $<')
+	$(Q)$(NVCC) $(NVCCFLAGS) $(CUDA_ARCH_$(if $(findstring _hopper,$<),hopper,portable)) -c -o $@ $<
+build/seqplan-device: $(CUDA_SRC:src/cuda/%.cu=build/cuda/%.o)
+	@$(if $(Q),echo '  LINK $@')
+	$(Q)$(NVCC) -o $@ $^ -Xcompiler -fopenmp $(NVCC_LIBS)
 
 compile_commands.json: Makefile build/sources | deps ## for editors and language servers
 	@{ echo '['; sep=; for f in $(SRC) $(TEST_SRC) $(SUPPORT_SRC); do printf '%s{"directory": "%s", "file": "%s", "command": "%s"}' \
