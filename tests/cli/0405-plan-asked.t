@@ -136,6 +136,7 @@ test_expect_success 'what has nothing in common is not suggested' '
 # A plan of some seconds, on one thread. In the background of a script SIGINT is ignored unless it is set right.
 large='--model deepseek-v3 --hardware dgx-h100 --gpus 2048 --seq 128K --threads 1'
 interrupted() {
+	# shellcheck disable=SC2086 # several options in one variable
 	perl -e "\$SIG{INT} = q(DEFAULT); exec @ARGV" "$SEQPLAN" plan $large "$@" >out 2>err </dev/null &
 	pid=$!
 	sleep 2 && kill -INT $pid
