@@ -296,7 +296,7 @@ build/cuda/%.o: src/cuda/%.cu $(wildcard src/cuda/*.h src/cuda/*.cuh) Makefile
 	$(Q)$(NVCC) $(NVCCFLAGS) $(CUDA_ARCH_$(if $(findstring _hopper,$<),hopper,portable)) -c -o $@ $<
 build/seqplan-device: $(CUDA_SRC:src/cuda/%.cu=build/cuda/%.o)
 	@$(if $(Q),echo '  LINK $@')
-	$(Q)$(NVCC) -o $@ $^ -Xcompiler -fopenmp $(NVCC_LIBS)
+	$(Q)$(NVCC) -o $@ $^ -Xcompiler -fopenmp -ldl $(NVCC_LIBS)
 
 compile_commands.json: Makefile build/sources | deps ## for editors and language servers
 	@{ echo '['; sep=; for f in $(SRC) $(TEST_SRC) $(SUPPORT_SRC); do printf '%s{"directory": "%s", "file": "%s", "command": "%s"}' \

@@ -9,7 +9,10 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"test", "every kernel against float64; TAP. --only TEXT, --seed N, --small (for a memory checker)", device_test},
+    {"test-elementwise", "the element-wise kernels and matrix products against float64; TAP. --seed N",
+     device_test_elementwise},
     {"bench-attention", "rates of the attention kernels. --help lists the options", device_bench_attention},
+    {"measure", "measures the machine for seqplan. --help lists the options", device_measure},
 };
 
 int main(int argc, char **argv)
@@ -19,6 +22,6 @@ int main(int argc, char **argv)
             return commands[i].run(argc - 1, argv + 1);
     fprintf(argc > 1 ? stderr : stdout, "usage: seqplan-device COMMAND [OPTIONS]\n");
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        fprintf(argc > 1 ? stderr : stdout, "  %-16s %s\n", commands[i].name, commands[i].help);
+        fprintf(argc > 1 ? stderr : stdout, "  %-17s %s\n", commands[i].name, commands[i].help);
     return argc > 1 ? 2 : 0;
 }

@@ -6,6 +6,8 @@
 
 int device_test(int argc, char **argv);
 int device_bench_attention(int argc, char **argv);
+int device_measure(int argc, char **argv);
+int device_test_elementwise(int argc, char **argv);
 
 // ---- random inputs ---------------------------------------------------------------------------------------------------
 
