@@ -82,7 +82,7 @@ static void show_progress(void *context, double done_frac)
         progress_close(&run->progress);
         trace_drop(run->simulation->trace);
         interrupt_unwatch();
-        (void)raise(SIGINT);
+        (void)raise(interrupt_signal()); /* the one that came: the other may be ignored, as in a script's background */
     }
 }
 

@@ -16,8 +16,7 @@ static void set_handler(int number, void (*handler)(int))
 
 static void on_signal(int number)
 {
-    (void)number;
-    is_asked = 1;
+    is_asked = number;
     for (size_t i = 0; i < SP_COUNT_OF(watched); i++) {
         set_handler(watched[i], SIG_DFL);
     }
@@ -48,4 +47,9 @@ void interrupt_unwatch(void)
 bool interrupt_is_asked(void)
 {
     return is_asked != 0;
+}
+
+int interrupt_signal(void)
+{
+    return is_asked;
 }

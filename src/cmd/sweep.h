@@ -137,5 +137,6 @@ void sweep_dismiss(void);
 void interrupt_watch(void);
 void interrupt_unwatch(void);
 bool interrupt_is_asked(void);
+int interrupt_signal(void); /* which; 0 none */
 
 #endif

@@ -492,7 +492,8 @@ static void start(struct simulator *sim, struct communicator *c, const struct pa
             rank_hold_sms(sim, node->rank, c->transfer->sm_share);
         }
     }
-    if (c->transfer->bytes <= 0) { /* only everybody's coming counts */
+    bool is_alone = sim->cluster.folded.groups[c->group].n_members == 1;
+    if (is_alone || c->transfer->bytes <= 0) { /* only everybody's coming counts */
         c->n_phases = 1;
         end_phase(sim, c);
         return;

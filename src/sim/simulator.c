@@ -22,6 +22,52 @@ struct disturbed {
     uint64_t *salts;
 };
 
+/* What integer picoseconds and the sums of rates can still tell apart, with room. */
+static const double LEAST_SHARE = 1e-4;
+static const double SHORTEST_PERIOD_S = 1e-4;
+static const double LONGEST_PERIOD_S = 1e5;
+
+static bool check_disturbances(const struct sim_options *options, struct sp_error *err)
+{
+    for (int d = 0; d < options->n_slow_gpus; d++) {
+        if (options->slow_gpus[d].speed < LEAST_SHARE) {
+            return sp_fail(err, SP_ERROR_USAGE, "gpu %lld at %g of its speed: %g is the slowest that is simulated",
+                           (long long)options->slow_gpus[d].gpu, options->slow_gpus[d].speed, LEAST_SHARE);
+        }
+    }
+    for (int d = 0; d < options->n_slow_links; d++) {
+        const struct sim_slow_link *slow = &options->slow_links[d];
+        bool is_period =
+            slow->period_s <= 0 || (slow->period_s >= SHORTEST_PERIOD_S && slow->period_s <= LONGEST_PERIOD_S);
+        if (slow->share < LEAST_SHARE || !is_period) {
+            return sp_fail(err, SP_ERROR_USAGE,
+                           "link %s: expected a share of %g at least and a period of 100us to 1d, found %g and %gs",
+                           slow->links, LEAST_SHARE, slow->share, slow->period_s);
+        }
+    }
+    return options->background_frac <= 1 - LEAST_SHARE ||
+           sp_fail(err, SP_ERROR_USAGE, "background traffic of %g: %g is the most that leaves something",
+                   options->background_frac, 1 - LEAST_SHARE);
+}
+
+/* Experts lie on a grid of their own; in some orders its stages are other ranks than those of the rest, and a group of experts
+ * would belong to several stages (Megatron-LM refuses the same: parallel_state.py wants equal pp groups). */
+static bool has_equal_stages(const struct question *question, struct sp_error *err)
+{
+    const struct layout_spec *layout = &question->layout;
+    if (question->model.n_experts == 0 || layout->pp == 1) {
+        return true;
+    }
+    int64_t dense = layout_placement(layout, &question->hardware, AXIS_PP).stride;
+    int64_t expert = layout_expert_placement(layout, &question->hardware, AXIS_PP).stride;
+    return dense == expert ||
+           sp_fail_rule(
+               err, "expert_stages",
+               "stages of the experts begin every %lld ranks, those of the rest every %lld: with pp %lld use a "
+               "layout.order that ends in pp",
+               (long long)expert, (long long)dense, (long long)layout->pp);
+}
+
 static bool slow_links(const struct sim_options *options, struct sp_arena *arena, struct disturbed *disturbed,
                        struct sp_error *err)
 {
@@ -236,7 +282,7 @@ static void tell_progress(const struct simulator *sim)
 
 static bool run(struct simulator *sim, struct sp_error *err)
 {
-    enum { INSTANTS_BETWEEN_TELLING = 1 << 14 };
+    enum { INSTANTS_BETWEEN_TELLING = 1 << 12 };
     ranks_pump(sim);
     flows_settle(sim->network, 0);
     for (uint64_t i = 0; sim->n_over < sim->cluster.n_classes; i++) {
@@ -297,7 +343,8 @@ bool sim_run(const struct question *question, const struct sim_options *options,
     double begun_s = seconds_now();
     struct disturbed disturbed;
     *result = (struct sim_result){0};
-    if (!is_short_enough(question, err) || !disturb(question, options, arena, &disturbed, err)) {
+    if (!is_short_enough(question, err) || !has_equal_stages(question, err) || !check_disturbances(options, err) ||
+        !disturb(question, options, arena, &disturbed, err)) {
         return false;
     }
     struct simulator *sim = sp_arena_alloc(arena, sizeof *sim);

@@ -305,6 +305,9 @@ struct bringing {
 static void bring(struct stage_builder *stage, struct entry_list *list, struct bringing *bringing, int at)
 {
     enum part part = bringing->is_fetch ? PART_COPY_IN : PART_GATHER;
+    if (bringing->next >= stage->n) {
+        return; /* nothing is left to bring: the search below would run to the end for nothing */
+    }
     /* its own, when nothing came before to run beside; then one for a later work */
     int limit = stage->works[at].is_beside ? next_in_need(stage, at + 1, bringing->is_fetch) : at;
     while (bringing->next < stage->n && bringing->next <= limit) {

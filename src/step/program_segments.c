@@ -110,11 +110,14 @@ static void add_end(struct program_builder *builder, const struct segment_key *k
     enum weight_gradients weights = weights_of(builder, key->part);
     int moment;
     const struct operator_list *rows = end_rows(builder, key->part, &moment);
-    for (int i = 0; i < rows->n; i++) {
-        bool is_wanted =
-            weights == WEIGHTS_WITH_INPUTS || rows->rows[i].is_weight_gradient == (weights == WEIGHTS_ALONE);
-        if (is_wanted && occurs(builder, key, &rows->rows[i])) {
-            add_row(lists, &rows->rows[i], moment);
+    for (int pass = 0; pass < 2; pass++) { /* a table is gathered before it is used */
+        for (int i = 0; i < rows->n; i++) {
+            const struct operator_row *row = &rows->rows[i];
+            bool is_wanted = weights == WEIGHTS_WITH_INPUTS || row->is_weight_gradient == (weights == WEIGHTS_ALONE);
+            bool is_first = row->item == TIME_DP_EXPOSED && row->collective == COLLECTIVE_ALL_GATHER;
+            if (is_first == (pass == 0) && is_wanted && occurs(builder, key, row)) {
+                add_row(lists, row, moment);
+            }
         }
     }
 }

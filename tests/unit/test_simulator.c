@@ -116,6 +116,8 @@ static void folded_equals_exact(void **state)
 {
     (void)state;
     agree_folded("model=llama-3.1-8b hardware=dgx-h100 gpus=16 tp=2 sp=4 pp=2 method=zigzag seq=96K batch=6", 1e-9);
+    agree_folded("model=llama-3.1-8b hardware=dgx-h100 gpus=16 tp=8 sp=2 method=usp sp_ulysses=1 seq=16384 batch=1",
+                 1e-9);
     agree_folded("model=llama-3.1-8b hardware=dgx-h100 gpus=24 sp=3 method=zigzag zero=3 seq=24576 batch=8", 1e-6);
     agree_folded("model=mixtral-8x7b hardware=dgx-h100 gpus=32 tp=2 sp=2 ep=8 method=ulysses zero=3 seq=16384 batch=8",
                  1e-6);
@@ -280,6 +282,36 @@ static void a_step_without_end_is_refused(void **state)
     sp_arena_close(arena);
 }
 
+static void refuse(const char *settings, const struct sim_options *options, const char *words)
+{
+    struct sp_arena *arena = sp_arena_open();
+    struct question question;
+    struct sim_result result;
+    struct sp_error err = {0};
+    question_from(arena, settings, &question);
+    assert_false(sim_run(&question, options, arena, &result, &err));
+    assert_int_equal(err.kind, SP_ERROR_USAGE);
+    assert_non_null(strstr(err.text, words));
+    sp_arena_close(arena);
+}
+
+/* What picoseconds cannot hold, and experts whose groups would span stages. */
+static void extremes_are_refused(void **state)
+{
+    (void)state;
+    const struct sim_slow_gpu gpu = {.gpu = 3, .speed = 1e-9};
+    const struct sim_slow_link thin = {.links = "nic:0.1", .share = 1e-9};
+    const struct sim_slow_link fast = {.links = "nic:0.1", .share = 0.5, .period_s = 1e-8, .slow_s = 1e-9};
+    const struct sim_slow_link slow = {.links = "nic:0.1", .share = 0.5, .period_s = 1e7, .slow_s = 1};
+    refuse(disturbed, &(struct sim_options){.chunks = 1, .n_slow_gpus = 1, .slow_gpus = &gpu}, "slowest");
+    refuse(disturbed, &(struct sim_options){.chunks = 1, .n_slow_links = 1, .slow_links = &thin}, "share");
+    refuse(disturbed, &(struct sim_options){.chunks = 1, .n_slow_links = 1, .slow_links = &fast}, "period");
+    refuse(disturbed, &(struct sim_options){.chunks = 1, .n_slow_links = 1, .slow_links = &slow}, "period");
+    refuse(disturbed, &(struct sim_options){.chunks = 1, .background_frac = 0.99999}, "background");
+    refuse("model=mixtral-8x7b hardware=dgx-h100 gpus=8 seq=8192 pp=2 batch=8 ep=2 set=layout.order=tp-cp-ep-pp-dp",
+           &(struct sim_options){.chunks = 1}, "ends in pp");
+}
+
 static void what_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -393,6 +425,7 @@ int main(void)
         cmocka_unit_test(background_traffic_takes_its_share),
         cmocka_unit_test(what_is_not_there_is_refused),
         cmocka_unit_test(a_step_without_end_is_refused),
+        cmocka_unit_test(extremes_are_refused),
         cmocka_unit_test(a_real_cycle_is_named),
         cmocka_unit_test(spans_of_a_stream_follow_each_other),
     };
