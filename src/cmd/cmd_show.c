@@ -22,7 +22,8 @@ static const struct topic topics[] = {
     {"kernels", "kernels", "[NAME]", "element-wise kernels, or one's traffic", show_kernels_list, show_kernels},
     {"losses", "loss", "[NAME]", "losses, or one's memory and traffic", show_losses, show_loss},
     {"fields", "fields", "[KIND]", "the paths that --set takes, of an input or of all", show_fields, show_fields},
-    {"runs", "run", "[ID]", "stored sweeps, or the rows of one (JSON: a line each)", show_runs, show_run},
+    {"runs", "run", "[ID]", "stored sweeps and measurements, or one of them (JSON of a sweep: a line a row)", show_runs,
+     show_run},
 };
 
 void show_help(FILE *file)
@@ -95,16 +96,17 @@ static bool show_topic(struct command_context *context, const struct command_opt
             "show %s: --source tells where the figures of files come from; a run has its settings: leave it out",
             topic->name);
     }
+    const struct report_style style = command_style(context, options);
     const struct show_request request = {.arena = context->arena,
                                          .name = has_name ? words->items[1] : NULL,
                                          .has_source = options->wants_source,
                                          .db = options->db,
-                                         .format = (enum report_format)options->format};
+                                         .format = (enum report_format)options->format,
+                                         .style = &style};
     struct show_answer answer = {.title = NULL};
     if (!(has_name ? topic->one : topic->list)(&request, &answer, err)) {
         return false;
     }
-    const struct report_style style = command_style(context, options);
     return print_answer(&request, &answer, &style, has_name ? topic->singular : topic->name, err);
 }
 

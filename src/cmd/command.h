@@ -43,6 +43,7 @@ bool cmd_plan(struct command_context *context, int argc, char **argv, struct sp_
 bool cmd_limits(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_simulate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_measure(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
 
@@ -76,6 +77,13 @@ struct simulate_typed {
     int gantt_of;              /* enum gantt_of, or -1 */
 };
 
+/* What measure takes, as typed. */
+struct measure_typed {
+    bool is_quick, is_full, is_new;
+    const char *only, *device, *from, *output;
+    struct sp_option_count resume, run;
+};
+
 /* Everything that a command line can say, whichever command it is of. */
 struct command_options {
     struct request request;
@@ -84,6 +92,7 @@ struct command_options {
     const char *methods;  /* compare, limits --sp-method A,B,... */
     struct plan_typed plan;
     struct simulate_typed simulate;
+    struct measure_typed measure;
     int format; /* enum report_format */
     bool explains;
     bool wants_sensitivity; /* estimate --sensitivity */
@@ -162,6 +171,10 @@ bool simulate_options_read(const struct command_options *options, const struct q
                            struct sp_arena *arena, struct sim_options *sim, struct sp_error *err) SP_MUST_CHECK;
 bool simulate_is_disturbed(const struct sim_options *sim);
 
+/* ---- measure (cmd_measure.c) ------------------------------------------------------------------------------------- */
+
+extern const struct sp_option measure_options[]; /* ends with a row whose name is NULL */
+
 /* ---- --sp-method A,B,... (methods.c) ----------------------------------------------------------------------------- */
 
 bool method_splits(enum method_id method); /* the sequence, over sp */
@@ -212,6 +225,7 @@ struct show_request {
     bool has_source;
     const char *db; /* or NULL */
     enum report_format format;
+    const struct report_style *style;
 };
 /* What is printed. */
 struct show_answer {
@@ -236,7 +250,7 @@ bool show_kernels(const struct show_request *request, struct show_answer *answer
 bool show_losses(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
 bool show_loss(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
 bool show_fields(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
-/* Sweeps of the store (show_runs.c); one of them in JSON is one line a row. */
+/* Sweeps and measurements of the store (show_runs.c); a sweep in JSON is one line a row. */
 bool show_runs(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
 bool show_run(const struct show_request *request, struct show_answer *answer, struct sp_error *err);
 /* The topics, as help lists them. */

@@ -113,6 +113,15 @@ static const char *const simulate_examples[] = {
     NULL,
 };
 
+static const char *const measure_examples[] = {
+    "seqplan measure",
+    "seqplan measure --full --model llama-3.1-8b",
+    "seqplan measure --only gemm,attention --format json",
+    "seqplan measure --from h200.jsonl",
+    "seqplan measure --run 3 -o h200.jsonl",
+    NULL,
+};
+
 static const char *const show_examples[] = {
     "seqplan show models",
     "seqplan show model llama-3.1-70b",
@@ -200,10 +209,21 @@ const struct command commands[] = {
                 "or quoted options such as \"--tp 8 --sp 8\" or \"\"; options beside them hold for both. Time, memory\n"
                 "and traffic are listed as A, B and A - B, the largest difference first.",
      .examples = diff_examples},
+    {.name = "measure",
+     .summary = "runs the CUDA kernels on this machine's GPUs and stores what they did",
+     .run = cmd_measure,
+     .extras = measure_options,
+     .groups = OPTIONS_STORE | OPTIONS_OUTPUT,
+     .synopsis = "[options]",
+     .details = "Memory copies, matrix products, attention, element-wise kernels, the optimizer, collectives,\n"
+                "launch latency, the methods and whole layers, timed by seqplan-device. Each measurement is\n"
+                "stored when it is made, with machine, clocks, driver and date: what was killed keeps what it\n"
+                "has, and the same command goes on. What could not be measured cleanly has a reason in place of\n"
+                "a figure.",
+     .examples = measure_examples},
     NOT_BUILT("check", "is a claimed figure physically possible, and what would it imply"),
     NOT_BUILT("plot", "the figures people decide by, through gnuplot"),
     NOT_BUILT("report", "one self-contained HTML page of an answer"),
-    NOT_BUILT("measure", "runs the CUDA kernels on this machine's GPUs and stores what they did"),
     NOT_BUILT("import", "brings in nccl-tests logs, measurement files, training logs"),
     NOT_BUILT("calibrate", "fits the hardware's curves to measurements, with error bars"),
     NOT_BUILT("validate", "predicted beside measured: stored runs, and published tables"),

@@ -68,6 +68,9 @@ static void draw(const struct progress *progress, int64_t n_done, double elapsed
     if (progress->is_of_step) {
         (void)snprintf(line, sizeof(line), "[%s] %lld %% of the step simulated%s%s", bar,
                        (long long)n_done / PARTS_A_PERCENT, before_left, left);
+    } else if (progress->note != NULL) {
+        (void)snprintf(line, sizeof(line), "[%s] %lld of %lld%s%s, %s", bar, (long long)n_done,
+                       (long long)progress->n_total, before_left, left, progress->note);
     } else {
         (void)snprintf(line, sizeof(line), "[%s] %lld of %lld rows, %.3g/s%s%s", bar, (long long)n_done,
                        (long long)progress->n_total, rows_per_s, before_left, left);
@@ -88,10 +91,15 @@ void progress_show(struct progress *progress, int64_t n_done)
     }
 }
 
-void progress_close(struct progress *progress)
+void progress_clear(struct progress *progress)
 {
-    if (progress->drawn_s > progress->begun_s) {
+    if (progress->is_shown && progress->drawn_s > progress->begun_s) {
         (void)fprintf(stderr, "\r%*s\r", (int)LINE_WIDTH, "");
     }
+}
+
+void progress_close(struct progress *progress)
+{
+    progress_clear(progress);
     progress->is_shown = false;
 }

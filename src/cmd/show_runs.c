@@ -1,7 +1,5 @@
-/* The sweeps of the store, and the rows of one of them. */
-#include "cmd/command.h"
-
-#include "store/store.h"
+/* The sweeps and the runs of measurements of the store, and one of them. */
+#include "cmd/measure.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,6 +43,29 @@ static void list_sweep(struct report_grid *grid, const struct store_listing *lis
     report_grid_text(grid, LIST_KEY, "%s", listing->sweep.key);
 }
 
+/* "measure --quick: H200 of node61" */
+static bool list_measured(struct report_grid *grid, struct store *store, const struct store_run_listing *run,
+                          struct sp_error *err)
+{
+    const struct sp_json *machine = measure_run_machine(store, grid->arena, run, err);
+    if (machine == NULL) {
+        return false;
+    }
+    report_grid_add(grid);
+    put_integer(grid, LIST_ID, run->id);
+    put_integer(grid, LIST_ROWS, run->n_rows);
+    if (run->n_planned > 0) {
+        put_integer(grid, LIST_POINTS, run->n_planned);
+    }
+    report_grid_text(grid, LIST_BEGUN, "%s", run->begun_at);
+    report_grid_text(grid, LIST_CHANGED, "%s", run->changed_at);
+    report_grid_text(grid, LIST_COMMAND, "measure%s%s: %s%s", run->run.profile[0] == '\0' ? "" : " ", run->run.profile,
+                     measure_machine_name(grid->arena, machine), run->is_finished ? "" : " (not finished)");
+    report_grid_text(grid, LIST_VERSION, "%s", run->run.version);
+    report_grid_text(grid, LIST_KEY, "%s", run->run.key);
+    return true;
+}
+
 /* *store is NULL, and *path where it would be, when nothing has been stored yet. */
 static bool open_store(const struct show_request *request, struct store **store, const char **path,
                        struct sp_error *err)
@@ -52,6 +73,31 @@ static bool open_store(const struct show_request *request, struct store **store,
     *path = request->db;
     return (request->db != NULL || store_default_path(request->arena, path, err)) &&
            store_open_existing(request->arena, *path, store, err);
+}
+
+/* By their numbers, which they share. */
+static bool list_all(struct report_grid *grid, struct store *store, size_t *n_listed, struct sp_error *err)
+{
+    struct store_listing *sweeps = NULL;
+    struct store_run_listing *runs = NULL;
+    size_t n_sweeps = 0;
+    size_t n_runs = 0;
+    if (!store_sweeps_list(store, grid->arena, &sweeps, &n_sweeps, err) ||
+        !store_runs_list(store, grid->arena, &runs, &n_runs, err)) {
+        return false;
+    }
+    size_t sweep = 0;
+    size_t run = 0;
+    while (sweep < n_sweeps || run < n_runs) {
+        bool is_sweep = run == n_runs || (sweep < n_sweeps && sweeps[sweep].id < runs[run].id);
+        if (is_sweep) {
+            list_sweep(grid, &sweeps[sweep++]);
+        } else if (!list_measured(grid, store, &runs[run++], err)) {
+            return false;
+        }
+    }
+    *n_listed = n_sweeps + n_runs;
+    return true;
 }
 
 bool show_runs(const struct show_request *request, struct show_answer *answer, struct sp_error *err)
@@ -66,14 +112,10 @@ bool show_runs(const struct show_request *request, struct show_answer *answer, s
         answer->title = sp_format(request->arena, "no runs are stored yet in %s", path);
         return true;
     }
-    struct store_listing *sweeps = NULL;
-    size_t n_sweeps = 0;
-    bool is_good = store_sweeps_list(store, request->arena, &sweeps, &n_sweeps, err);
+    size_t n_listed = 0;
+    bool is_good = list_all(&answer->grid, store, &n_listed, err);
     store_close(store);
-    for (size_t i = 0; i < n_sweeps && is_good; i++) {
-        list_sweep(&answer->grid, &sweeps[i]);
-    }
-    answer->title = sp_format(request->arena, n_sweeps == 0 ? "no runs are stored yet in %s" : "Runs in %s", path);
+    answer->title = sp_format(request->arena, n_listed == 0 ? "no runs are stored yet in %s" : "Runs in %s", path);
     return is_good;
 }
 
@@ -188,37 +230,50 @@ static bool read_id(const char *text, int64_t *id, struct sp_error *err)
                    "show run: expected the number of a run, as 'seqplan show runs' lists them, found \"%.40s\"", text);
 }
 
-static bool find_listing(struct store *store, struct sp_arena *arena, int64_t id, struct store_listing *listing,
-                         struct sp_error *err)
+/* What a number names: a sweep, or a run of measurements. */
+struct found {
+    bool is_measured;
+    int64_t id;
+    struct store_listing sweep;
+};
+
+static bool find_listing(struct store *store, struct sp_arena *arena, struct found *found, struct sp_error *err)
 {
     struct store_listing *sweeps = NULL;
+    struct store_run_listing *runs = NULL;
     size_t n_sweeps = 0;
-    if (!store_sweeps_list(store, arena, &sweeps, &n_sweeps, err)) {
+    size_t n_runs = 0;
+    if (!store_sweeps_list(store, arena, &sweeps, &n_sweeps, err) ||
+        !store_runs_list(store, arena, &runs, &n_runs, err)) {
         return false;
     }
     for (size_t i = 0; i < n_sweeps; i++) {
-        if (sweeps[i].id == id) {
-            *listing = sweeps[i];
+        if (sweeps[i].id == found->id) {
+            found->sweep = sweeps[i];
             return true;
         }
     }
-    return sp_fail(err, SP_ERROR_INPUT, "%s: no run %" PRId64 ": 'seqplan show runs' lists the %zu there are",
-                   store_path(store), id, n_sweeps);
+    for (size_t i = 0; i < n_runs && !found->is_measured; i++) {
+        found->is_measured = runs[i].id == found->id;
+    }
+    return found->is_measured ||
+           sp_fail(err, SP_ERROR_INPUT, "%s: no run %" PRId64 ": 'seqplan show runs' lists the %zu there are",
+                   store_path(store), found->id, n_sweeps + n_runs);
 }
 
 /* Caller closes the store when this succeeds. */
-static bool open_run(const struct show_request *request, struct store **store, struct store_listing *listing,
+static bool open_run(const struct show_request *request, struct store **store, struct found *found,
                      struct sp_error *err)
 {
-    int64_t id = 0;
     const char *path = NULL;
-    if (!read_id(request->name, &id, err) || !open_store(request, store, &path, err)) {
+    *found = (struct found){.id = 0};
+    if (!read_id(request->name, &found->id, err) || !open_store(request, store, &path, err)) {
         return false;
     }
     if (*store == NULL) {
-        return sp_fail(err, SP_ERROR_INPUT, "no run %" PRId64 ": no runs are stored yet in %s", id, path);
+        return sp_fail(err, SP_ERROR_INPUT, "no run %" PRId64 ": no runs are stored yet in %s", found->id, path);
     }
-    if (!find_listing(*store, request->arena, id, listing, err)) {
+    if (!find_listing(*store, request->arena, found, err)) {
         store_close(*store);
         return false;
     }
@@ -226,19 +281,28 @@ static bool open_run(const struct show_request *request, struct store **store, s
 }
 
 /* Reads everything once before the first line is written. */
-static bool write_lines(const struct show_request *request, FILE *file, struct sp_error *err)
+static bool write_sweep(const struct show_request *request, struct store *store, const struct store_listing *listing,
+                        FILE *file, struct sp_error *err)
+{
+    struct reading reading = {.scratch = sp_arena_open(),
+                              .name = sp_format(request->arena, "%s: run %" PRId64, store_path(store), listing->id),
+                              .file = file};
+    bool is_good = store_rows_visit(store, listing->id, read_row, &reading, err) &&
+                   store_rows_visit(store, listing->id, write_row, &reading, err);
+    sp_arena_close(reading.scratch);
+    return is_good;
+}
+
+/* A sweep in JSON, or measurements in any format. */
+static bool write_run(const struct show_request *request, FILE *file, struct sp_error *err)
 {
     struct store *store = NULL;
-    struct store_listing listing = {.id = 0};
-    if (!open_run(request, &store, &listing, err)) {
+    struct found found;
+    if (!open_run(request, &store, &found, err)) {
         return false;
     }
-    struct reading reading = {.scratch = sp_arena_open(),
-                              .name = sp_format(request->arena, "%s: run %" PRId64, store_path(store), listing.id),
-                              .file = file};
-    bool is_good = store_rows_visit(store, listing.id, read_row, &reading, err) &&
-                   store_rows_visit(store, listing.id, write_row, &reading, err);
-    sp_arena_close(reading.scratch);
+    bool is_good = found.is_measured ? measure_run_print(store, request->arena, found.id, request->style, err)
+                                     : write_sweep(request, store, &found.sweep, file, err);
     store_close(store);
     return is_good;
 }
@@ -253,25 +317,30 @@ static const struct report_column *run_columns(struct sp_arena *arena)
     return columns;
 }
 
-bool show_run(const struct show_request *request, struct show_answer *answer, struct sp_error *err)
+static bool fill_rows(const struct show_request *request, struct store *store, const struct store_listing *listing,
+                      struct show_answer *answer, struct sp_error *err)
 {
-    if (request->format == REPORT_JSON) {
-        answer->write = write_lines;
-        return true;
-    }
-    struct store *store = NULL;
-    struct store_listing listing = {.id = 0};
-    if (!open_run(request, &store, &listing, err)) {
-        return false;
-    }
     report_grid_init(&answer->grid, request->arena, run_columns(request->arena), 1 + (int)SP_COUNT_OF(members));
     answer->title = sp_format(request->arena, "Run %" PRId64 ": %s, %" PRId64 " of %" PRId64 " points stored",
-                              listing.id, listing.sweep.command, listing.n_rows, listing.sweep.n_points);
+                              listing->id, listing->sweep.command, listing->n_rows, listing->sweep.n_points);
     struct reading reading = {.scratch = sp_arena_open(),
-                              .name = sp_format(request->arena, "%s: run %" PRId64, store_path(store), listing.id),
+                              .name = sp_format(request->arena, "%s: run %" PRId64, store_path(store), listing->id),
                               .grid = &answer->grid};
-    bool is_good = store_rows_visit(store, listing.id, read_row, &reading, err);
+    bool is_good = store_rows_visit(store, listing->id, read_row, &reading, err);
     sp_arena_close(reading.scratch);
+    return is_good;
+}
+
+bool show_run(const struct show_request *request, struct show_answer *answer, struct sp_error *err)
+{
+    struct store *store = NULL;
+    struct found found;
+    if (!open_run(request, &store, &found, err)) {
+        return false;
+    }
+    bool is_written = found.is_measured || request->format == REPORT_JSON;
+    bool is_good = is_written || fill_rows(request, store, &found.sweep, answer, err);
+    answer->write = is_written ? write_run : NULL;
     store_close(store);
     return is_good;
 }

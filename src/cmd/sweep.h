@@ -98,6 +98,7 @@ struct progress {
     bool is_of_step; /* thousandths of one step, not rows */
     int64_t n_total;
     int64_t n_before; /* done before it began: no measure of how fast it goes */
+    const char *note; /* in place of how fast it goes, or NULL */
     double begun_s;
     double drawn_s;
 };
@@ -106,6 +107,7 @@ void progress_open(struct progress *progress, bool is_terminal, int64_t n_total,
 void progress_open_step(struct progress *progress, bool is_terminal);
 void progress_show_share(struct progress *progress, double done_frac);
 void progress_show(struct progress *progress, int64_t n_done);
+void progress_clear(struct progress *progress); /* something else is printed; it is drawn again later */
 void progress_close(struct progress *progress);
 
 /* ---- running (sweep.c, sweep_ranks.c) --------------------------------------------------------------------------- */

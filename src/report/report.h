@@ -475,6 +475,35 @@ void report_grids_print(const struct report_style *style, const struct report_gr
 void report_grid_document(const struct report_style *style, const struct report_grid *grid, const char *show,
                           const char *title);
 
+/* ---- measurements (measured_*.c) ---------------------------------------------------------------------------------- */
+
+/* A run of measurements, as the store holds it. */
+struct report_measured {
+    int64_t id;
+    const char *key, *profile, *version; /* "" where they are not known */
+    const char *begun_at, *changed_at;
+    int64_t n_planned; /* 0: not known */
+    bool is_finished;
+    const struct sp_json *machine;  /* its line */
+    const struct measurement *rows; /* timed or refused, in the order they came */
+    size_t n_rows;
+};
+/* In any format. */
+void report_measured(const struct report_style *style, struct sp_arena *arena, const struct report_measured *measured);
+void report_measured_table(const struct report_style *style, struct sp_arena *arena,
+                           const struct report_measured *measured);
+/* The timed rows of a group: a line each, or a matrix of what varies; of many some are shown. False: there are none. */
+struct report_measured_group {
+    struct report_grid grid;
+    const char *constants; /* "head_dim 128, dtype bf16": what all of them have, or "" */
+    int n_shown, n_timed;
+};
+bool report_measured_grid(struct sp_arena *arena, const struct report_measured *measured, enum measurement_group group,
+                          struct report_measured_group *shown);
+/* FLOP or bytes over the median time, whichever the group is known by; 0 where the row has none. */
+enum report_metric { REPORT_METRIC_FLOP, REPORT_METRIC_BYTES, REPORT_METRIC_TIME };
+enum report_metric report_measured_metric(enum measurement_group group);
+
 /* ---- trees (tree.c, csv.c) -------------------------------------------------------------------------------------- */
 
 enum { REPORT_TREE_DEPTH = 12 };

@@ -31,8 +31,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* Of the running program, without its name; NULL where the system does not tell. */
-static char *program_folder(struct sp_arena *arena)
+const char *data_program_folder(struct sp_arena *arena)
 {
     char path[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -96,7 +95,7 @@ static struct sp_texts data_folders(struct sp_arena *arena)
 {
     struct sp_texts folders = {.arena = arena};
     add_environment(arena, &folders);
-    char *program = program_folder(arena);
+    const char *program = data_program_folder(arena);
     if (program == NULL) {
         return folders;
     }

@@ -578,5 +578,67 @@ enum framework_id method_home(enum method_id method);
 const char *data_find(struct sp_arena *arena, const char *kind, const char *name_or_path, struct sp_error *err);
 /* Names of a kind, sorted, without ".json". */
 void data_names(struct sp_arena *arena, const char *kind, struct sp_texts *names);
+/* The folder of the running program; NULL where the system does not tell. */
+const char *data_program_folder(struct sp_arena *arena);
+
+/* ---- measurements (measurement.c) ------------------------------------------------------------------------------- */
+
+/* What was timed on a machine, as the device program prints it and measurement files hold it: one JSON object a line
+ * (docs/measure.md). */
+enum measurement_group {
+    MEASUREMENT_COPY,
+    MEASUREMENT_GEMM,
+    MEASUREMENT_ATTENTION,
+    MEASUREMENT_ELEMENTWISE,
+    MEASUREMENT_OPTIMIZER,
+    MEASUREMENT_COLLECTIVE,
+    MEASUREMENT_LATENCY,
+    MEASUREMENT_METHOD,
+    MEASUREMENT_LAYER,
+    N_MEASUREMENT_GROUPS
+};
+extern const char *const measurement_group_names[]; /* "copy", ..., NULL */
+
+enum measurement_kind {
+    MEASUREMENT_RUN,     /* whose lines they are: of files that seqplan wrote */
+    MEASUREMENT_MACHINE, /* where they were made */
+    MEASUREMENT_PLAN,    /* how many will come */
+    MEASUREMENT_TIMED,
+    MEASUREMENT_REFUSED, /* could not be measured cleanly */
+    MEASUREMENT_DONE
+};
+
+struct measurement {
+    enum measurement_kind kind;
+    const struct sp_json *json; /* the whole line */
+
+    /* Timed or refused. */
+    enum measurement_group group;
+    const char *key;    /* unique in a run */
+    const char *reason; /* of a refusal */
+
+    /* Timed. */
+    const struct sp_json *parameters; /* numbers and texts */
+    double median_s, min_s, low_s, high_s;
+    int64_t count;                              /* of timed runs */
+    double flop, bytes;                         /* 0: none */
+    double sm_clock_hz, power_w, temperature_c; /* 0: not known */
+    const char *throttle;                       /* "none", or what slowed the GPU down */
+
+    int64_t total; /* of a plan */
+
+    /* Of a run. */
+    const char *run_key;
+    const char *profile;
+    const char *version;
+};
+
+enum { MEASUREMENT_LINE_BYTES = 65536, MEASUREMENT_KEY_BYTES = 512 };
+
+/* Reads a line. The error is the reason alone, without a place (SP_ERROR_INPUT). Copies into arena. */
+bool measurement_parse(struct sp_arena *arena, const char *text, size_t length, struct measurement *line,
+                       struct sp_error *err) SP_MUST_CHECK;
+/* Whether two lines of a machine are of one: all the same but when it was and how the clocks stood. */
+bool measurement_is_same_machine(const struct sp_json *a, const struct sp_json *b);
 
 #endif

@@ -79,4 +79,57 @@ typedef bool (*store_visit)(void *user, int64_t point, const char *json, struct 
 bool store_rows_visit(struct store *store, int64_t sweep_id, store_visit visit, void *user,
                       struct sp_error *err) SP_MUST_CHECK;
 
+/* ---- runs of measurements (store_runs.c) ------------------------------------------------------------------------ */
+
+/* What was measured on one machine under one profile. Its number is none of a sweep's. */
+struct store_run {
+    const char *key; /* identifies it, in other stores too */
+    const char *profile;
+    const char *version;
+    const char *machine; /* JSON text */
+};
+
+struct store_run_listing {
+    int64_t id;
+    struct store_run run;
+    int64_t n_planned; /* 0: not known */
+    int64_t n_rows;    /* stored so far, refusals too */
+    int64_t n_refused; /* of these */
+    bool is_finished;
+    const char *begun_at;
+    const char *changed_at;
+};
+
+/* Finds the run of that key, or begins it. One of that key but of another machine is an error. */
+bool store_run_begin(struct store *store, const struct store_run *run, int64_t *id, struct sp_error *err) SP_MUST_CHECK;
+/* How many are planned (negative: as before), and whether it has come to its end; what is finished stays finished. */
+bool store_run_progress(struct store *store, int64_t id, int64_t n_planned, bool is_finished,
+                        struct sp_error *err) SP_MUST_CHECK;
+/* All of them, by id. Copies into arena. */
+bool store_runs_list(struct store *store, struct sp_arena *arena, struct store_run_listing **runs, size_t *n_runs,
+                     struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- measurements (store_measurements.c) ------------------------------------------------------------------------ */
+
+struct store_measurement {
+    const char *key; /* one of a run */
+    bool is_refused; /* it could not be measured, and json says why */
+    const char *json;
+};
+
+struct store_batch {
+    int64_t run_id;
+    const struct store_measurement *rows;
+    size_t n_rows;
+    int64_t n_added; /* set: how many say what was not known before */
+};
+/* Writes the rows in one transaction: all of them, or none. What is measured already is left as it is; a refusal is
+ * replaced. */
+bool store_measurements_add(struct store *store, struct store_batch *batch, struct sp_error *err) SP_MUST_CHECK;
+/* In the order in which they came, as they stood when the visit began. The texts are valid during the call, which must not
+ * write to the store; false, with err set, ends the visit. */
+typedef bool (*store_measurement_visit)(void *user, const struct store_measurement *row, struct sp_error *err);
+bool store_measurements_visit(struct store *store, int64_t run_id, store_measurement_visit visit, void *user,
+                              struct sp_error *err) SP_MUST_CHECK;
+
 #endif

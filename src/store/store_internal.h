@@ -21,6 +21,16 @@ enum store_statement {
     STORE_SWEEP_DELETE,
     STORE_ROW_INSERT,
     STORE_ROW_SELECT,
+    STORE_RUN_BY_KEY,
+    STORE_RUN_BY_ID,
+    STORE_RUN_LIST,
+    STORE_RUN_INSERT,
+    STORE_RUN_UPDATE,
+    STORE_RUN_SEAL,
+    STORE_MEASUREMENT_BY_KEY,
+    STORE_MEASUREMENT_INSERT,
+    STORE_MEASUREMENT_REPLACE,
+    STORE_MEASUREMENT_SELECT,
     STORE_N_STATEMENTS
 };
 
@@ -104,5 +114,13 @@ bool store_sweep_read(struct store *store, int64_t id, struct store_listing *lis
                       struct sp_error *err) SP_MUST_CHECK;
 /* Counts rows that were added to a sweep. */
 bool store_sweep_grow(struct store *store, int64_t id, int64_t n_added, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- runs of measurements (store_runs.c) ------------------------------------------------------------------------ */
+
+/* Reads the run of an id, inside a transaction; only the numbers of the listing are set. An unknown id is an error. */
+bool store_run_read(struct store *store, int64_t id, struct store_run_listing *listing,
+                    struct sp_error *err) SP_MUST_CHECK;
+/* Writes the numbers of the listing, and when. */
+bool store_run_write(struct store *store, const struct store_run_listing *listing, struct sp_error *err) SP_MUST_CHECK;
 
 #endif

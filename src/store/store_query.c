@@ -6,6 +6,16 @@
 
 #define CHECKED_OF_SWEEP "id, key, command, version, data_hash, n_points, n_rows, begun_at, changed_at"
 #define SELECT_SWEEP "SELECT " CHECKED_OF_SWEEP ", checksum = seqplan_check(" CHECKED_OF_SWEEP ") FROM sweeps "
+#define CHECKED_OF_RUN                                                                                                 \
+    "id, key, profile, version, machine, n_planned, n_rows, n_refused, is_finished, begun_at, changed_at"
+#define SELECT_RUN "SELECT " CHECKED_OF_RUN ", checksum = seqplan_check(" CHECKED_OF_RUN ") FROM measurement_runs "
+#define CHECKED_OF_MEASUREMENT "run_id, key, position, is_refused, json"
+#define SELECT_MEASUREMENT                                                                                             \
+    "SELECT key, position, is_refused, json, checksum = seqplan_check(" CHECKED_OF_MEASUREMENT ") FROM measurements "
+/* Sweeps and runs of measurements are numbered together, so that a number names one thing; none is used twice. */
+#define NEXT_ID                                                                                                        \
+    "1 + max(coalesce((SELECT max(seq) FROM sqlite_sequence), 0), coalesce((SELECT max(id) FROM sweeps), 0), "         \
+    "coalesce((SELECT max(id) FROM measurement_runs), 0))"
 #define NOW "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
 
 static const char *const texts[STORE_N_STATEMENTS] = {
@@ -15,8 +25,8 @@ static const char *const texts[STORE_N_STATEMENTS] = {
     [STORE_SWEEP_BY_KEY] = SELECT_SWEEP "WHERE key = ?1",
     [STORE_SWEEP_BY_ID] = SELECT_SWEEP "WHERE id = ?1",
     [STORE_SWEEP_LIST] = SELECT_SWEEP "ORDER BY id",
-    [STORE_SWEEP_INSERT] = "INSERT INTO sweeps (key, command, version, data_hash, n_points, n_rows, begun_at, "
-                           "changed_at, checksum) VALUES (?1, ?2, ?3, ?4, ?5, 0, " NOW ", " NOW ", 0)",
+    [STORE_SWEEP_INSERT] = "INSERT INTO sweeps (id, key, command, version, data_hash, n_points, n_rows, begun_at, "
+                           "changed_at, checksum) VALUES (" NEXT_ID ", ?1, ?2, ?3, ?4, ?5, 0, " NOW ", " NOW ", 0)",
     [STORE_SWEEP_GROW] = "UPDATE sweeps SET n_rows = n_rows + ?2, changed_at = " NOW " WHERE id = ?1",
     [STORE_SWEEP_SEAL] = "UPDATE sweeps SET checksum = seqplan_check(" CHECKED_OF_SWEEP ") WHERE id = ?1",
     [STORE_SWEEP_DELETE] = "DELETE FROM sweeps WHERE id = ?1",
@@ -24,6 +34,21 @@ static const char *const texts[STORE_N_STATEMENTS] = {
                          "seqplan_check(?1, ?2, ?3)) ON CONFLICT DO NOTHING",
     [STORE_ROW_SELECT] = "SELECT point, json, checksum = seqplan_check(sweep_id, point, json) FROM sweep_rows "
                          "WHERE sweep_id = ?1 ORDER BY point",
+    [STORE_RUN_BY_KEY] = SELECT_RUN "WHERE key = ?1",
+    [STORE_RUN_BY_ID] = SELECT_RUN "WHERE id = ?1",
+    [STORE_RUN_LIST] = SELECT_RUN "ORDER BY id",
+    [STORE_RUN_INSERT] = "INSERT INTO measurement_runs (id, key, profile, version, machine, n_planned, n_rows, "
+                         "n_refused, is_finished, begun_at, changed_at, checksum) VALUES (" NEXT_ID
+                         ", ?1, ?2, ?3, ?4, 0, 0, 0, 0, " NOW ", " NOW ", 0)",
+    [STORE_RUN_UPDATE] = "UPDATE measurement_runs SET n_planned = ?2, n_rows = ?3, n_refused = ?4, is_finished = ?5, "
+                         "changed_at = " NOW " WHERE id = ?1",
+    [STORE_RUN_SEAL] = "UPDATE measurement_runs SET checksum = seqplan_check(" CHECKED_OF_RUN ") WHERE id = ?1",
+    [STORE_MEASUREMENT_BY_KEY] = SELECT_MEASUREMENT "WHERE run_id = ?1 AND key = ?2",
+    [STORE_MEASUREMENT_INSERT] = "INSERT INTO measurements (" CHECKED_OF_MEASUREMENT
+                                 ", checksum) VALUES (?1, ?2, ?3, ?4, ?5, seqplan_check(?1, ?2, ?3, ?4, ?5))",
+    [STORE_MEASUREMENT_REPLACE] = "UPDATE measurements SET is_refused = ?4, json = ?5, checksum = seqplan_check(?1, "
+                                  "?2, ?3, ?4, ?5) WHERE run_id = ?1 AND key = ?2 AND position = ?3",
+    [STORE_MEASUREMENT_SELECT] = SELECT_MEASUREMENT "WHERE run_id = ?1 ORDER BY position",
 };
 
 bool store_prepare(struct store *store, struct sp_error *err)

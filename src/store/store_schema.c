@@ -29,6 +29,28 @@ static const char *const migrations[] = {
     " json TEXT NOT NULL,"
     " checksum INTEGER NOT NULL,"
     " PRIMARY KEY (sweep_id, point)) STRICT;",
+
+    "CREATE TABLE measurement_runs ("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " key TEXT NOT NULL UNIQUE,"
+    " profile TEXT NOT NULL,"
+    " version TEXT NOT NULL,"
+    " machine TEXT NOT NULL,"
+    " n_planned INTEGER NOT NULL CHECK (n_planned >= 0),"
+    " n_rows INTEGER NOT NULL CHECK (n_rows >= 0),"
+    " n_refused INTEGER NOT NULL CHECK (n_refused BETWEEN 0 AND n_rows),"
+    " is_finished INTEGER NOT NULL CHECK (is_finished IN (0, 1)),"
+    " begun_at TEXT NOT NULL,"
+    " changed_at TEXT NOT NULL,"
+    " checksum INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE measurements ("
+    " run_id INTEGER NOT NULL REFERENCES measurement_runs (id) ON DELETE CASCADE,"
+    " key TEXT NOT NULL,"
+    " position INTEGER NOT NULL CHECK (position >= 0),"
+    " is_refused INTEGER NOT NULL CHECK (is_refused IN (0, 1)),"
+    " json TEXT NOT NULL,"
+    " checksum INTEGER NOT NULL,"
+    " PRIMARY KEY (run_id, key)) STRICT;",
 };
 
 const struct store_schema store_schema = {migrations, (int)SP_COUNT_OF(migrations)};

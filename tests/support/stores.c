@@ -2,6 +2,7 @@
 
 #include "support/support.h"
 
+#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,36 @@ const char *stores_text(struct sp_arena *arena, int64_t point)
     return text;
 }
 
+const struct store_run stores_run = {
+    .key = "c0ffee61", .profile = "--quick", .version = "0.7.1+3ac", .machine = "{\"gpu\": \"H200\", \"gpus\": 3}"};
+
+static const char *measured_key(struct sp_arena *arena, int64_t point)
+{
+    return sp_format(arena, "gemm m=%lld", (long long)point);
+}
+
+/* Every third of them is a refusal. */
+static bool is_refused(int64_t point)
+{
+    return point / STORES_MEASURED % 3 == 2;
+}
+
+/* Those of a batch of rows, as far as they are missing. */
+static bool add_measurements(struct store *store, struct sp_arena *arena, const struct store_row *rows, size_t n_rows,
+                             struct sp_error *err)
+{
+    struct store_measurement measured[STORES_BATCH];
+    struct store_batch batch = {.rows = measured};
+    for (size_t i = 0; i < n_rows; i++) {
+        if (rows[i].point % STORES_MEASURED == 1) {
+            measured[batch.n_rows++] =
+                (struct store_measurement){measured_key(arena, rows[i].point), is_refused(rows[i].point), rows[i].json};
+        }
+    }
+    return batch.n_rows == 0 ||
+           (store_run_begin(store, &stores_run, &batch.run_id, err) && store_measurements_add(store, &batch, err));
+}
+
 /* Adds up to STORES_BATCH missing rows. */
 static bool add_batch(struct store *store, int64_t id, const struct stores_work *work, int64_t *point, bool *done,
                       struct sp_error *err)
@@ -43,7 +74,7 @@ static bool add_batch(struct store *store, int64_t id, const struct stores_work 
             rows[n_rows++] = (struct store_row){*point, stores_text(arena, *point)};
         }
     }
-    bool is_good = store_rows_add(store, id, rows, n_rows, err);
+    bool is_good = add_measurements(store, arena, rows, n_rows, err) && store_rows_add(store, id, rows, n_rows, err);
     for (size_t i = 0; i < n_rows && is_good; i++) {
         done[rows[i].point] = true;
     }
@@ -98,7 +129,7 @@ static void fill_and_end(void *data)
     bool is_good = store_open(arena, abandoned->path, &store, &err) && store_sweep_begin(store, &sweep, &id, &err);
     for (int64_t point = 0; point < abandoned->n_points && is_good; point++) {
         const struct store_row row = {point, stores_text(arena, point)};
-        is_good = store_rows_add(store, id, &row, 1, &err);
+        is_good = add_measurements(store, arena, &row, 1, &err) && store_rows_add(store, id, &row, 1, &err);
     }
     _exit(is_good ? 0 : 1);
 }
@@ -127,6 +158,45 @@ static bool check_row(void *user, int64_t point, const char *json, struct sp_err
     return true;
 }
 
+/* Marks what is measured: checking->seen is by point. */
+static bool check_measurement(void *user, const struct store_measurement *row, struct sp_error *err)
+{
+    (void)err;
+    struct checking *checking = user;
+    int64_t point = -1;
+    assert_int_equal(sscanf(row->key, "gemm m=%" SCNd64, &point), 1);
+    assert_int_equal(point % STORES_MEASURED, 1);
+    assert_false(checking->seen[point]);
+    checking->seen[point] = true;
+    assert_string_equal(row->key, measured_key(checking->arena, point));
+    assert_string_equal(row->json, stores_text(checking->arena, point));
+    assert_int_equal(row->is_refused, is_refused(point));
+    return true;
+}
+
+/* There is the measurement of every row that is there. */
+static bool check_run(struct store *store, struct sp_arena *arena, const bool *done, int64_t n_points,
+                      struct sp_error *err)
+{
+    struct store_run_listing *runs = NULL;
+    size_t n_runs = 0;
+    struct checking checking = {.arena = arena, .seen = sp_arena_array(arena, (size_t)n_points, sizeof(bool))};
+    int64_t id = 0;
+    if (!store_run_begin(store, &stores_run, &id, err) || !store_runs_list(store, arena, &runs, &n_runs, err) ||
+        !store_measurements_visit(store, id, check_measurement, &checking, err)) {
+        return false;
+    }
+    assert_int_equal(n_runs, 1);
+    assert_int_equal(runs[0].id, id);
+    for (int64_t i = 1; i < n_points; i += STORES_MEASURED) {
+        assert_true(checking.seen[i] || !done[i]);
+    }
+    assert_string_equal(runs[0].run.key, stores_run.key);
+    assert_string_equal(runs[0].run.machine, stores_run.machine);
+    assert_string_equal(runs[0].run.profile, stores_run.profile);
+    return true;
+}
+
 static bool check_sweep(struct store *store, struct sp_arena *arena, int64_t n_points, int64_t *n_rows,
                         struct sp_error *err)
 {
@@ -140,7 +210,7 @@ static bool check_sweep(struct store *store, struct sp_arena *arena, int64_t n_p
     }
     assert_memory_equal(done, checking.seen, (size_t)n_points * sizeof(*done));
     *n_rows = checking.n_rows;
-    return true;
+    return check_run(store, arena, done, n_points, err);
 }
 
 bool stores_check(const char *path, int64_t n_points, int64_t *n_rows, struct sp_error *err)

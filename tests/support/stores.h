@@ -1,15 +1,19 @@
-/* Stores for tests: one sweep whose rows are known by their point, so that whatever a file says can be judged. */
+/* Stores for tests: one sweep whose rows are known by their point, and one run of measurements that has one for every
+ * STORES_MEASURED-th of them, stored before it; so that whatever a file says can be judged. */
 #ifndef SEQPLAN_TESTS_STORES_H
 #define SEQPLAN_TESTS_STORES_H
 
 #include "store/store.h"
 
-enum { STORES_POINTS = 61, STORES_BATCH = 7 };
+enum { STORES_POINTS = 61, STORES_BATCH = 7, STORES_MEASURED = 6 };
 
 /* The sweep of that many points. */
 struct store_sweep stores_sweep(int64_t n_points);
 /* The row of a point, of 20 to 9000 bytes. Copies into arena. */
 const char *stores_text(struct sp_arena *arena, int64_t point);
+
+/* The run of measurements beside it. */
+extern const struct store_run stores_run;
 
 /* Opens the store at `path`, finds the sweep and adds the rows that are missing, STORES_BATCH at a time. Whatever is
  * reported done is passed on: `report` gets how many rows are known to be stored, after each batch. */

@@ -285,6 +285,148 @@ static void large_rows_come_back_whole(void **state)
     assert_true(is_same);
 }
 
+/* ---- measurements ----------------------------------------------------------------------------------------------- */
+
+static int64_t begin_run(struct fixture *fixture, const struct store_run *run)
+{
+    struct sp_error err = {0};
+    int64_t id = -1;
+    if (!store_run_begin(fixture->store, run, &id, &err)) {
+        fail_msg("%s", err.text);
+    }
+    return id;
+}
+
+static int64_t measure(struct fixture *fixture, int64_t id, const char *key, bool is_refused, const char *json)
+{
+    const struct store_measurement row = {key, is_refused, json};
+    struct store_batch batch = {.run_id = id, .rows = &row, .n_rows = 1};
+    struct sp_error err = {0};
+    assert_true(store_measurements_add(fixture->store, &batch, &err));
+    return batch.n_added;
+}
+
+static bool collect_measurement(void *user, const struct store_measurement *row, struct sp_error *err)
+{
+    struct collected *collected = user;
+    size_t length = strlen(collected->text);
+    (void)snprintf(collected->text + length, sizeof(collected->text) - length, "%s%s:%s;", row->key,
+                   row->is_refused ? " refused" : "", row->json);
+    return strcmp(row->key, "stop") != 0 || sp_fail(err, SP_ERROR_INPUT, "the visitor has had enough");
+}
+
+static void assert_measured(struct fixture *fixture, int64_t id, const char *expected)
+{
+    struct collected collected = {.stop_at = -1};
+    struct sp_error err = {0};
+    assert_true(store_measurements_visit(fixture->store, id, collect_measurement, &collected, &err));
+    assert_string_equal(collected.text, expected);
+}
+
+static struct store_run_listing listing_of(struct fixture *fixture, int64_t id)
+{
+    struct store_run_listing *runs = NULL;
+    size_t n_runs = 0;
+    struct sp_error err = {0};
+    assert_true(store_runs_list(fixture->store, fixture->arena, &runs, &n_runs, &err));
+    for (size_t i = 0; i < n_runs; i++) {
+        if (runs[i].id == id) {
+            return runs[i];
+        }
+    }
+    fail_msg("no run %lld", (long long)id);
+    return (struct store_run_listing){.id = 0};
+}
+
+static void measurements_come_back_in_the_order_they_came(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t id = begin_run(fixture, &stores_run);
+    assert_int_equal(measure(fixture, id, "gemm m=61", false, "{\"a\": 1}"), 1);
+    assert_int_equal(measure(fixture, id, "copy", false, "{\"b\": \"\xc3\xa9\"}"), 1);
+    assert_int_equal(measure(fixture, id, "attention", true, "{\"c\": 3}"), 1);
+    reopen(fixture);
+    assert_measured(fixture, id, "gemm m=61:{\"a\": 1};copy:{\"b\": \"\xc3\xa9\"};attention refused:{\"c\": 3};");
+    const struct store_run_listing listing = listing_of(fixture, id);
+    assert_int_equal(listing.n_rows, 3);
+    assert_int_equal(listing.n_refused, 1);
+    assert_string_equal(listing.run.version, stores_run.version);
+    assert_true(strcmp(listing.begun_at, listing.changed_at) <= 0);
+}
+
+static void measurement_stays_and_a_refusal_is_replaced(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t id = begin_run(fixture, &stores_run);
+    (void)measure(fixture, id, "a", true, "refused");
+    (void)measure(fixture, id, "b", false, "first");
+    assert_int_equal(measure(fixture, id, "b", false, "second"), 0);
+    assert_int_equal(measure(fixture, id, "b", true, "late"), 0);
+    assert_int_equal(measure(fixture, id, "a", true, "again"), 0);
+    assert_int_equal(listing_of(fixture, id).n_refused, 1);
+    assert_int_equal(measure(fixture, id, "a", false, "measured"), 1);
+    assert_measured(fixture, id, "a:measured;b:first;");
+    assert_int_equal(listing_of(fixture, id).n_refused, 0);
+    assert_int_equal(listing_of(fixture, id).n_rows, 2);
+}
+
+static void run_is_found_by_its_key_and_keeps_its_end(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_run other = stores_run;
+    other.key = "other";
+    int64_t id = begin_run(fixture, &stores_run);
+    int64_t sweep = begin(fixture, &sweep_61);
+    int64_t other_id = begin_run(fixture, &other);
+    assert_true(id < sweep && sweep < other_id); /* a number names one thing */
+    struct sp_error err = {0};
+    assert_true(store_run_progress(fixture->store, id, 61, false, &err));
+    assert_true(store_run_progress(fixture->store, id, -1, true, &err));
+    assert_true(store_run_progress(fixture->store, id, 67, false, &err));
+    reopen(fixture);
+    assert_int_equal(begin_run(fixture, &stores_run), id);
+    assert_int_equal(listing_of(fixture, id).n_planned, 67);
+    assert_true(listing_of(fixture, id).is_finished);
+    assert_false(listing_of(fixture, other_id).is_finished);
+    struct store_run moved = stores_run;
+    moved.machine = "{\"gpu\": \"H100\"}";
+    assert_false(store_run_begin(fixture->store, &moved, &id, &err));
+    assert_error_contains(&err, "run 1 has the key 'c0ffee61' but another machine");
+}
+
+static void unknown_run_and_a_visitor_that_has_had_enough(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_batch batch = {.run_id = 61};
+    struct collected collected = {.stop_at = -1};
+    struct sp_error err = {0};
+    assert_false(store_measurements_add(fixture->store, &batch, &err));
+    assert_error_contains(&err, "holds no run of measurements 61 (any more): measure again to begin one");
+    assert_false(store_measurements_visit(fixture->store, 61, collect_measurement, &collected, &err));
+    assert_false(store_run_progress(fixture->store, 61, 3, true, &err));
+    int64_t id = begin_run(fixture, &stores_run);
+    (void)measure(fixture, id, "stop", false, "{}");
+    (void)measure(fixture, id, "after", false, "{}");
+    assert_false(store_measurements_visit(fixture->store, id, collect_measurement, &collected, &err));
+    assert_string_equal(err.text, "the visitor has had enough");
+    assert_string_equal(collected.text, "stop:{};");
+    assert_int_equal(measure(fixture, id, "no transaction is left open", false, "{}"), 1);
+}
+
+static void list_tells_of_every_run(void **state)
+{
+    struct fixture *fixture = *state;
+    enum { N = 37 };
+    for (int i = 0; i < N; i++) {
+        struct store_run run = stores_run;
+        run.key = sp_format(fixture->arena, "key %d", i);
+        assert_int_equal(begin_run(fixture, &run), i + 1);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_string_equal(listing_of(fixture, i + 1).run.key, sp_format(fixture->arena, "key %d", i));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +441,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(deleted_sweep_takes_its_rows_along_and_no_others, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(unknown_sweep_is_an_error_everywhere, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(large_rows_come_back_whole, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(measurements_come_back_in_the_order_they_came, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(measurement_stays_and_a_refusal_is_replaced, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(run_is_found_by_its_key_and_keeps_its_end, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(unknown_run_and_a_visitor_that_has_had_enough, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(list_tells_of_every_run, open_fixture, close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

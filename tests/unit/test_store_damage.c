@@ -293,6 +293,18 @@ static void rows_that_others_changed_are_refused(void **state)
         "UPDATE sweep_rows SET sweep_id = 2 WHERE point = 6",
         "DROP TABLE sweep_rows",
         "ALTER TABLE sweeps RENAME COLUMN data_hash TO hash",
+        "UPDATE measurements SET json = '{}' WHERE key = 'gemm m=7'",
+        "UPDATE measurements SET position = 61 WHERE key = 'gemm m=7'",
+        "UPDATE measurements SET key = 'gemm m=8' WHERE key = 'gemm m=7'",
+        "UPDATE measurements SET is_refused = 1 - is_refused WHERE key = 'gemm m=7'",
+        "DELETE FROM measurements WHERE key = 'gemm m=7'",
+        "INSERT INTO measurements (run_id, key, position, is_refused, json, checksum) SELECT run_id, 'x', 11, 0, json, "
+        "checksum FROM measurements WHERE key = 'gemm m=7'",
+        "UPDATE measurement_runs SET n_rows = n_rows + 1",
+        "UPDATE measurement_runs SET is_finished = 1",
+        "UPDATE measurement_runs SET machine = '{}'",
+        "UPDATE measurement_runs SET n_planned = 61",
+        "DROP TABLE measurements",
     };
     struct fixture *fixture = *state;
     for (size_t i = 0; i < SP_COUNT_OF(changes); i++) {

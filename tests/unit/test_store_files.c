@@ -196,27 +196,46 @@ static void empty_file_becomes_a_store(void **state)
     assert_string_equal(integer_of(fixture, "PRAGMA journal_mode"), "wal");
     assert_string_equal(integer_of(fixture, "PRAGMA application_id"), "1936814188");
     assert_string_equal(integer_of(fixture, "SELECT count(*) FROM pragma_table_list WHERE strict AND schema = 'main'"),
-                        "2");
+                        "4");
 }
 
 /* ---- versions --------------------------------------------------------------------------------------------------- */
 
 /* A file of every version that was released, as that version wrote it. A new version adds its own. */
+#define SWEEPS_OF_1                                                                                                    \
+    "PRAGMA journal_mode = WAL; PRAGMA application_id = 0x7371706c;"                                                   \
+    "CREATE TABLE sweeps (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, command TEXT NOT NULL,"      \
+    " version TEXT NOT NULL, data_hash TEXT NOT NULL, n_points INTEGER NOT NULL CHECK (n_points > 0),"                 \
+    " n_rows INTEGER NOT NULL CHECK (n_rows BETWEEN 0 AND n_points), begun_at TEXT NOT NULL, changed_at TEXT NOT "     \
+    "NULL,"                                                                                                            \
+    " checksum INTEGER NOT NULL) STRICT;"                                                                              \
+    "CREATE TABLE sweep_rows (sweep_id INTEGER NOT NULL REFERENCES sweeps (id) ON DELETE CASCADE,"                     \
+    " point INTEGER NOT NULL CHECK (point >= 0), json TEXT NOT NULL, checksum INTEGER NOT NULL,"                       \
+    " PRIMARY KEY (sweep_id, point)) STRICT;"                                                                          \
+    "INSERT INTO sweeps VALUES (3, '5f3a', 'plan --gpus 96', '0.1.0', '9e37', 61, 2, '2026-11-29T18:57:16Z',"          \
+    " '2026-11-29T19:03:07Z', 590216190127617544);"                                                                    \
+    "INSERT INTO sweep_rows VALUES (3, 6, '{\"fits\": true}', 3880162276428626583), (3, 37, '[3, 5]', "                \
+    "6430900661977890598);"
 static const char *const released[] = {
     /* 1 */
-    "PRAGMA journal_mode = WAL; PRAGMA application_id = 0x7371706c;"
-    "CREATE TABLE sweeps (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, command TEXT NOT NULL,"
-    " version TEXT NOT NULL, data_hash TEXT NOT NULL, n_points INTEGER NOT NULL CHECK (n_points > 0),"
-    " n_rows INTEGER NOT NULL CHECK (n_rows BETWEEN 0 AND n_points), begun_at TEXT NOT NULL, changed_at TEXT NOT NULL,"
+    SWEEPS_OF_1 "PRAGMA user_version = 1;",
+    /* 2 */
+    SWEEPS_OF_1
+    "CREATE TABLE measurement_runs (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE,"
+    " profile TEXT NOT NULL, version TEXT NOT NULL, machine TEXT NOT NULL,"
+    " n_planned INTEGER NOT NULL CHECK (n_planned >= 0), n_rows INTEGER NOT NULL CHECK (n_rows >= 0),"
+    " n_refused INTEGER NOT NULL CHECK (n_refused BETWEEN 0 AND n_rows),"
+    " is_finished INTEGER NOT NULL CHECK (is_finished IN (0, 1)), begun_at TEXT NOT NULL, changed_at TEXT NOT NULL,"
     " checksum INTEGER NOT NULL) STRICT;"
-    "CREATE TABLE sweep_rows (sweep_id INTEGER NOT NULL REFERENCES sweeps (id) ON DELETE CASCADE,"
-    " point INTEGER NOT NULL CHECK (point >= 0), json TEXT NOT NULL, checksum INTEGER NOT NULL,"
-    " PRIMARY KEY (sweep_id, point)) STRICT;"
-    "INSERT INTO sweeps VALUES (3, '5f3a', 'plan --gpus 96', '0.1.0', '9e37', 61, 2, '2026-11-29T18:57:16Z',"
-    " '2026-11-29T19:03:07Z', 590216190127617544);"
-    "INSERT INTO sweep_rows VALUES (3, 6, '{\"fits\": true}', 3880162276428626583), (3, 37, '[3, 5]', "
-    "6430900661977890598);"
-    "PRAGMA user_version = 1;",
+    "CREATE TABLE measurements (run_id INTEGER NOT NULL REFERENCES measurement_runs (id) ON DELETE CASCADE,"
+    " key TEXT NOT NULL, position INTEGER NOT NULL CHECK (position >= 0),"
+    " is_refused INTEGER NOT NULL CHECK (is_refused IN (0, 1)), json TEXT NOT NULL, checksum INTEGER NOT NULL,"
+    " PRIMARY KEY (run_id, key)) STRICT;"
+    "INSERT INTO measurement_runs VALUES (5, 'c0ffee', '--quick', '0.2.0', '{\"gpu\": \"H200\"}', 61, 2, 1, 0,"
+    " '2026-11-29T19:00:00Z', '2026-11-29T19:03:07Z', 1620755054923664870);"
+    "INSERT INTO measurements VALUES (5, 'copy 1GiB', 0, 0, '{\"median\": 0.5}', 2552860019267905350),"
+    " (5, 'gemm m=61', 1, 1, '{\"reason\": \"spread\"}', 3442161212419251718);"
+    "PRAGMA user_version = 2;",
 };
 
 static bool collect(void *user, int64_t point, const char *json, struct sp_error *err)
@@ -226,6 +245,34 @@ static bool collect(void *user, int64_t point, const char *json, struct sp_error
     size_t length = strlen(text);
     (void)snprintf(text + length, 200 - length, "%lld:%s;", (long long)point, json);
     return true;
+}
+
+static bool collect_measurement(void *user, const struct store_measurement *row, struct sp_error *err)
+{
+    (void)err;
+    char *text = user;
+    size_t length = strlen(text);
+    (void)snprintf(text + length, 200 - length, "%s:%s%s;", row->key, row->is_refused ? "refused " : "", row->json);
+    return true;
+}
+
+/* Version 2 brought runs of measurements: a file of version 1 has none. */
+static void assert_measurements(struct stores_fixture *fixture, size_t version)
+{
+    struct store *store = NULL;
+    struct sp_error err = {0};
+    const struct store_run run = {"c0ffee", "--quick", "0.2.0", "{\"gpu\": \"H200\"}"};
+    int64_t id = 0;
+    char text[200] = "";
+    bool is_good = store_open(fixture->arena, fixture->path, &store, &err) && store_run_begin(store, &run, &id, &err) &&
+                   store_measurements_visit(store, id, collect_measurement, text, &err);
+    store_close(store);
+    if (!is_good) {
+        fail_msg("version %zu: %s", version, err.text);
+    }
+    assert_int_equal(id, version == 1 ? 4 : 5);
+    assert_string_equal(text,
+                        version == 1 ? "" : "copy 1GiB:{\"median\": 0.5};gemm m=61:refused {\"reason\": \"spread\"};");
 }
 
 static void file_of_every_released_version_opens_with_its_rows(void **state)
@@ -247,6 +294,7 @@ static void file_of_every_released_version_opens_with_its_rows(void **state)
         }
         assert_int_equal(id, 3);
         assert_string_equal(text, "6:{\"fits\": true};37:[3, 5];");
+        assert_measurements(fixture, i + 1);
         assert_int_equal(atoi(integer_of(fixture, "PRAGMA user_version")), store_schema.version);
         assert_int_equal(remove(fixture->path), 0);
     }
