@@ -384,7 +384,8 @@ void measure_method(struct measure *m)
         every_method(m, "method", &c);
         c.shape.kind = METHOD_ZIGZAG; // the same work without transfers
         c.part = PART_ATTENTION;
-        both_passes(m, "method", &c);
+        if (m->quick || gpu_tokens[t] != CLOSE_TOKENS) // there below
+            both_passes(m, "method", &c);
     }
     if (m->gpus > 1 && !m->quick) {
         c = case_of(m, m->gpus, CLOSE_TOKENS);
