@@ -14,6 +14,7 @@
 #define LONGEST_S 0.25      // of one run; between GPUs, four times that
 #define SHORTEST_SHARD 1024 // below, a step is over before the host has queued the next
 #define STEP_RUNS 3
+#define GPUS_SPREAD_LIMIT 0.25 // each GPU swings at its own power limit, and all wait for the slowest
 #define STEPS_NAMED 8
 #define WATCHDOG_SECONDS 100 // for a measurement between GPUs
 
@@ -131,6 +132,8 @@ static void describe(struct point *p, const char *group, const struct method_cas
     if (c->backward)
         point_text(p, "gradients", bf16 ? "bf16" : "float32");
     point_text(p, "part", parts[c->part]);
+    if (c->on_gpus)
+        p->spread_limit = GPUS_SPREAD_LIMIT;
     p->flop = c->part == PART_TRANSFERS ? 0 : most_flop(c);
     p->bytes = c->part == PART_ATTENTION ? 0 : method_bytes(s, c->backward);
 }
