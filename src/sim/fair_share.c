@@ -57,7 +57,7 @@ static void reprice_members(struct flow_network *network, uint32_t index)
         flow->want_bytes_per_s = flow_want(network, flow);
         double change = flow->want_bytes_per_s - before;
         const struct path *path = &network->paths[flow->path];
-        const struct path_hop *hops = &network->hops[path->first_hop];
+        const struct path_hop *hops = path_hops(network, path);
         for (int j = 0; j < path->n_hops; j++) {
             struct link *link = &network->links[hops[j].link];
             link->want_bytes_per_s += hops[j].weight * change;
@@ -169,7 +169,7 @@ static void open_flow(struct flow_network *network, int64_t now_ps, uint32_t ind
 {
     struct flow *flow = flow_at(network, index);
     const struct path *path = &network->paths[flow->path];
-    const struct path_hop *hops = &network->hops[path->first_hop];
+    const struct path_hop *hops = path_hops(network, path);
     bool is_held = false;
     for (int i = 0; i < path->n_hops; i++) {
         struct link *link = &network->links[hops[i].link];
@@ -252,7 +252,7 @@ static void fix_rate(struct flow_network *network, int64_t now_ps, uint32_t inde
 {
     struct flow *flow = flow_at(network, index);
     const struct path *path = &network->paths[flow->path];
-    const struct path_hop *hops = &network->hops[path->first_hop];
+    const struct path_hop *hops = path_hops(network, path);
     for (int i = 0; i < path->n_hops; i++) {
         struct link *link = &network->links[hops[i].link];
         if (!link->is_entered) {

@@ -158,4 +158,10 @@ void flow_advance(struct flow_network *network, int64_t now_ps, struct flow *flo
 /* From now on; posts the new end if the rate is another one. */
 void flow_set_rate(struct flow_network *network, int64_t now_ps, uint32_t index, double bytes_per_s);
 
+/* The hops of a path; of one without hops nothing that may be read, nor moved. */
+static inline const struct path_hop *path_hops(const struct flow_network *network, const struct path *path)
+{
+    return path->n_hops > 0 ? &network->hops[path->first_hop] : NULL;
+}
+
 #endif

@@ -22,7 +22,7 @@ double flow_want(const struct flow_network *network, const struct flow *flow)
 static void count_bytes(struct flow_network *network, const struct flow *flow, double bytes)
 {
     const struct path *path = &network->paths[flow->path];
-    const struct path_hop *hops = &network->hops[path->first_hop];
+    const struct path_hop *hops = path_hops(network, path);
     for (int i = 0; i < path->n_hops; i++) {
         network->links[hops[i].link].record.bytes += hops[i].weight * bytes;
     }
@@ -88,7 +88,7 @@ static uint32_t take_number(struct flow_network *network)
 static bool join_links(struct flow_network *network, uint32_t index, const struct flow *flow)
 {
     const struct path *path = &network->paths[flow->path];
-    const struct path_hop *hops = &network->hops[path->first_hop];
+    const struct path_hop *hops = path_hops(network, path);
     struct member member = {index, flow->serial};
     bool is_free = true;
     for (int i = 0; i < path->n_hops; i++) {
@@ -111,7 +111,7 @@ static bool join_links(struct flow_network *network, uint32_t index, const struc
 static void leave_links(struct flow_network *network, int64_t now_ps, const struct flow *flow)
 {
     const struct path *path = &network->paths[flow->path];
-    const struct path_hop *hops = &network->hops[path->first_hop];
+    const struct path_hop *hops = path_hops(network, path);
     for (int i = 0; i < path->n_hops; i++) {
         struct link *link = &network->links[hops[i].link];
         link->want_bytes_per_s -= hops[i].weight * flow->want_bytes_per_s;

@@ -254,6 +254,36 @@ static bool run(struct simulator *sim, struct sp_error *err)
 
 static const double NS_PER_S = 1e9;
 
+/* Runs of segments that a step has, at most: forward, backward and weight gradients of each layer of the model, with the gather,
+ * the scatter or the copy beside each, and the ends and hops of each chunk. */
+static double count_entries(const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    double micro_batches = (double)question->run.global_batch / (double)(layout->dp * layout->micro_batch);
+    double passes = schedule_puts_off_weights(layout) ? 3 : 2;
+    double beside = layout->zero >= 3 || layout->offloads_activations ? 3 : 1;
+    double ends = (double)layout->pp * schedule_chunks(layout) * 4;
+    return micro_batches * ((double)question->model.n_layers * passes * beside + ends);
+}
+
+/* What fits a machine of some gigabytes: an entry and what it is made from take about 200 bytes. */
+static bool is_short_enough(const struct question *question, struct sp_error *err)
+{
+    static const double MOST_ENTRIES = 8e6;
+    double entries = count_entries(question);
+    if (entries <= MOST_ENTRIES) {
+        return true;
+    }
+    double batch = floor((double)question->run.global_batch * MOST_ENTRIES / entries);
+    int64_t unit = question->layout.dp * question->layout.micro_batch;
+    int64_t legal = (int64_t)batch / unit * unit;
+    return sp_fail(err, SP_ERROR_USAGE,
+                   "a step of %lld micro-batches has %.0f million runs of layers, too many to run one by one; %s%lld "
+                   "shows the same step, shorter",
+                   (long long)(question->run.global_batch / unit), entries / 1e6,
+                   legal > 0 ? "--global-batch " : "fewer micro-batches than ", (long long)(legal > 0 ? legal : unit));
+}
+
 static double seconds_now(void)
 {
     struct timespec now;
@@ -267,7 +297,7 @@ bool sim_run(const struct question *question, const struct sim_options *options,
     double begun_s = seconds_now();
     struct disturbed disturbed;
     *result = (struct sim_result){0};
-    if (!disturb(question, options, arena, &disturbed, err)) {
+    if (!is_short_enough(question, err) || !disturb(question, options, arena, &disturbed, err)) {
         return false;
     }
     struct simulator *sim = sp_arena_alloc(arena, sizeof *sim);

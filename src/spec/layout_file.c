@@ -268,12 +268,12 @@ static bool take_settings(const struct sp_decoder *decoder, const struct layout_
 static const struct sp_json *find_layout(const struct sp_decoder *decoder, const struct sp_json *json,
                                          const char **path, struct sp_error *err)
 {
-    static const char readable[] = "seqplan.estimate/1";
+    static const char *const readable[] = {"seqplan.estimate/1", "seqplan.simulate/1", NULL};
     const struct sp_json *layout = sp_json_member(json, "layout");
     const struct sp_json *schema = sp_json_member(json, "schema");
-    bool is_other = schema != NULL && (schema->type != SP_JSON_STRING || strcmp(schema->string, readable) != 0);
+    bool is_other = schema != NULL && (schema->type != SP_JSON_STRING || sp_index_of(schema->string, readable) < 0);
     if (layout != NULL && is_other) {
-        (void)sp_fail(err, SP_ERROR_INPUT, "%s: $.schema: expected \"%s\", found %s", decoder->file, readable,
+        (void)sp_fail(err, SP_ERROR_INPUT, "%s: $.schema: expected \"%s\", found %s", decoder->file, readable[0],
                       config_found_text(decoder->arena, schema));
         return NULL;
     }

@@ -156,6 +156,13 @@ test_expect_success 'a chart in every format, and on the terminal' '
 	expect_exit 0 seqplan simulate $step --exact --gantt layer.svg --gantt-of layer && grep "rank 2, stage 1 kernels" layer.svg
 '
 
+test_expect_success 'an answer is read back as the question' '
+	expect_exit 0 seqplan simulate $step --format json && cp out answer.json &&
+	expect_exit 0 seqplan simulate --layout answer.json --format json && same answer.json out step_time_s peak_bytes layout.sp &&
+	expect_exit 0 seqplan estimate --layout answer.json --format json &&
+	test "$(json_get out step_time_s)" = "$(json_get answer.json estimate_step_time_s)"
+'
+
 test_expect_success 'rows of --vary' '
 	expect_exit 0 seqplan simulate $step --vary background=0,0.5 --vary seq=48K,96K --format json && test ! -s err && cp out rows.json &&
 	test "$(json_get out schema)" = seqplan.table/1 && test "$(json_get out rows.3.vary.background)" = 0.5 &&

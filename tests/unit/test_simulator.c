@@ -263,6 +263,23 @@ static void background_traffic_takes_its_share(void **state)
     assert_true(busy_s > 1.2 * plain_s);
 }
 
+/* A million micro-batches would take gigabytes: refused, with a batch that is short enough and legal. */
+static void a_step_without_end_is_refused(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    struct question question;
+    struct sim_result result;
+    struct sp_error err = {0};
+    question_from(arena, "model=llama-3.1-8b hardware=dgx-h100 gpus=24 dp=3 tp=8 seq=8192 batch=3000000 method=none",
+                  &question);
+    assert_false(sim_run(&question, &(struct sim_options){.chunks = 1}, arena, &result, &err));
+    assert_int_equal(err.kind, SP_ERROR_USAGE);
+    assert_non_null(strstr(err.text, "--global-batch 352941")); /* 8 million over 32 layers x 2 and 4 ends, x 3 */
+    assert_true(sp_arena_used(arena) < 100U << 20);
+    sp_arena_close(arena);
+}
+
 static void what_is_not_there_is_refused(void **state)
 {
     (void)state;
@@ -375,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_tree_waits_for_its_slowest_edge),
         cmocka_unit_test(background_traffic_takes_its_share),
         cmocka_unit_test(what_is_not_there_is_refused),
+        cmocka_unit_test(a_step_without_end_is_refused),
         cmocka_unit_test(a_real_cycle_is_named),
         cmocka_unit_test(spans_of_a_stream_follow_each_other),
     };
