@@ -8,7 +8,10 @@ static const struct {
     const char *name, *help;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"test", "every kernel against float64; TAP. --only TEXT, --seed N, --small (for a memory checker)", device_test},
+    {"test",
+     "every kernel against float64, every method against one GPU; TAP. --only TEXT, --seed N, --small (for a memory "
+     "checker)",
+     device_test},
     {"test-elementwise", "the element-wise kernels and matrix products against float64; TAP. --seed N",
      device_test_elementwise},
     {"bench-attention", "rates of the attention kernels. --help lists the options", device_bench_attention},

@@ -9,6 +9,24 @@ int device_bench_attention(int argc, char **argv);
 int device_measure(int argc, char **argv);
 int device_test_elementwise(int argc, char **argv);
 
+// ---- tests: device_test.cu -------------------------------------------------------------------------------------------
+
+struct suite {
+    uint64_t seed;
+    const char *only;
+    bool small, gpu, hopper;
+    int count, failed;
+};
+// A test is to be run when this says so: it numbers it, and skips it by name without a GPU. Then its result.
+bool suite_wants(struct suite *s, const char *name);
+void suite_result(struct suite *s, const char *name, bool fine, const char *remark);
+// false: the device is beyond use.
+bool test_methods(struct suite *s); // method_test.cu
+bool test_layers(struct suite *s);  // layer_test.cu
+
+// Norm of the difference over norm of the reference.
+double error_of(const double *x, const double *reference, size_t n);
+
 // ---- random inputs ---------------------------------------------------------------------------------------------------
 
 uint64_t random_next(uint64_t *state);

@@ -111,7 +111,7 @@ static void release_memory(struct run *r)
 
 // ---- comparison ----------------------------------------------------------------------------------------------------------
 
-static double error_of(const double *x, const double *reference, size_t n)
+double error_of(const double *x, const double *reference, size_t n)
 {
     double difference = 0, norm = 0;
     for (size_t i = 0; i < n; i++) {
@@ -580,12 +580,22 @@ static const struct test_case agreeing[] = {
     {"Hopper and portable agree on 8191 tokens, causal", 8191, 8191, 8, 2, 64, true, 0, 0, WHOLE, 1, 1, false},
 };
 
-struct suite {
-    uint64_t seed;
-    const char *only;
-    bool small, gpu, hopper;
-    int count, failed;
-};
+bool suite_wants(struct suite *s, const char *name)
+{
+    if (s->only && !strstr(name, s->only))
+        return false;
+    s->count++;
+    if (!s->gpu)
+        printf("ok %d - %s # SKIP no GPU\n", s->count, name);
+    return s->gpu;
+}
+
+void suite_result(struct suite *s, const char *name, bool fine, const char *remark)
+{
+    printf("%s %d - %s\n# %s\n", fine ? "ok" : "not ok", s->count, name, remark);
+    fflush(stdout);
+    s->failed += !fine;
+}
 
 typedef bool (*check)(struct run *, struct errors *);
 
@@ -660,6 +670,7 @@ int device_test(int argc, char **argv)
                   run_path(&s, ATTENTION_HOPPER);
     for (size_t i = 0; usable && !s.small && i < COUNT(agreeing); i++)
         usable = run_test(&s, &agreeing[i], ATTENTION_BEST, check_paths_agree);
+    usable = usable && test_methods(&s);
     if (!usable)
         printf("Bail out! the device no longer answers\n");
     printf("1..%d\n", s.count);

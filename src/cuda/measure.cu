@@ -20,9 +20,9 @@ static const struct {
     const char *name;
     void (*walk)(struct measure *m);
 } groups[] = {
-    {"latency", measure_latency},       {"copy", measure_copy}, {"elementwise", measure_elementwise},
-    {"optimizer", measure_optimizer},   {"gemm", measure_gemm}, {"attention", measure_attention},
-    {"collective", measure_collective},
+    {"latency", measure_latency},       {"copy", measure_copy},     {"elementwise", measure_elementwise},
+    {"optimizer", measure_optimizer},   {"gemm", measure_gemm},     {"attention", measure_attention},
+    {"collective", measure_collective}, {"method", measure_method}, {"layer", measure_layer},
 };
 #define GROUPS (sizeof groups / sizeof groups[0])
 

@@ -142,5 +142,7 @@ void measure_optimizer(struct measure *m);
 void measure_gemm(struct measure *m);
 void measure_attention(struct measure *m);
 void measure_collective(struct measure *m);
+void measure_method(struct measure *m);
+void measure_layer(struct measure *m);
 
 #endif
