@@ -117,7 +117,7 @@ static void folded_equals_exact(void **state)
     (void)state;
     agree_folded("model=llama-3.1-8b hardware=dgx-h100 gpus=16 tp=2 sp=4 pp=2 method=zigzag seq=96K batch=6", 1e-9);
     agree_folded("model=llama-3.1-8b hardware=dgx-h100 gpus=16 tp=8 sp=2 method=usp sp_ulysses=1 seq=16384 batch=1",
-                 1e-9);
+                 1e-6);
     agree_folded("model=llama-3.1-8b hardware=dgx-h100 gpus=24 sp=3 method=zigzag zero=3 seq=24576 batch=8", 1e-6);
     agree_folded("model=mixtral-8x7b hardware=dgx-h100 gpus=32 tp=2 sp=2 ep=8 method=ulysses zero=3 seq=16384 batch=8",
                  1e-6);
