@@ -313,9 +313,10 @@ static double count_entries(const struct question *question)
 }
 
 /* What fits a machine of some gigabytes: an entry and what it is made from take about 200 bytes. */
+static const double MOST_ENTRIES = 8e6;
+
 static bool is_short_enough(const struct question *question, struct sp_error *err)
 {
-    static const double MOST_ENTRIES = 8e6;
     double entries = count_entries(question);
     if (entries <= MOST_ENTRIES) {
         return true;
