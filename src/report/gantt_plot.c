@@ -168,7 +168,7 @@ static void put_axes(FILE *script, const struct gantt_picture *picture)
         (void)fprintf(script, " %d", row);
     }
     (void)fputs(") noenhanced\nset xtics nomirror out\nset border 3 lc rgb '#555555'\n"
-                "set grid xtics lc rgb '#dddddd' lw 1 back\nset key bmargin center horizontal samplen 2\n"
+                "set grid xtics lc rgb '#dddddd' lw 1 back\nset key bmargin center horizontal maxcols 5 samplen 1.5\n"
                 "set style fill solid 1.0 noborder\n",
                 script);
 }

@@ -272,11 +272,19 @@ static void fill_matrix(const struct matrix *matrix, struct report_measured_grou
 
 enum { KEY_COLUMN, TIME_COLUMN, FLOP_COLUMN, BYTES_COLUMN, SPREAD_COLUMN, COUNT_COLUMN, N_COLUMNS };
 
+/* The heading already says the group, which keys begin with. */
+static const char *short_key(const struct measurement *row)
+{
+    const char *group = measurement_group_names[row->group];
+    size_t n = strlen(group);
+    return strncmp(row->key, group, n) == 0 && row->key[n] == ' ' ? row->key + n + 1 : row->key;
+}
+
 static void add_listed(struct report_grid *grid, const struct measurement *row)
 {
     struct sp_arena *arena = grid->arena;
     report_grid_add(grid);
-    report_grid_text(grid, KEY_COLUMN, "%s", row->key);
+    report_grid_text(grid, KEY_COLUMN, "%s", short_key(row));
     report_grid_text(grid, TIME_COLUMN, "%s", sp_quantity_print(arena, row->median_s, SP_SECONDS));
     if (row->flop > 0.0) {
         report_grid_text(grid, FLOP_COLUMN, "%s", report_three(arena, scaled(row, REPORT_METRIC_FLOP)));

@@ -142,12 +142,29 @@ static void remark_contention(struct question *question, const struct estimate *
     }
 }
 
+/* Experts lie on a grid of their own; in some orders its stages are other ranks than those of the rest. */
+static void remark_expert_stages(struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    if (question->model.n_experts == 0 || layout->pp == 1) {
+        return;
+    }
+    if (layout_placement(layout, &question->hardware, AXIS_PP).stride !=
+        layout_expert_placement(layout, &question->hardware, AXIS_PP).stride) {
+        sp_texts_add(
+            &question->warnings,
+            "in this order ranks of one group of experts belong to different stages: Megatron-LM refuses it and "
+            "simulate cannot run it; use a layout.order that ends in pp");
+    }
+}
+
 void step_remarks(struct question *question, const struct estimate *estimate)
 {
     remark_memory(question, estimate);
     remark_bubble(question, estimate);
     remark_method(question, estimate);
     remark_launches(question, estimate);
+    remark_expert_stages(question);
     remark_contention(question, estimate);
     remark_doubts(question, estimate);
 }
