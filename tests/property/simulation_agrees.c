@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LAYOUTS = 500 };
+enum { LAYOUTS = 250 };
 static const double AGREEMENT = 0.005;
 
 static uint64_t state = 0x51A1;
@@ -50,7 +50,7 @@ static void draw(struct drawn *drawn, const char *network)
     int64_t micro_batches = below(3) == 0 ? pp * (1 + below(4)) : 1 + below(4) * pp;
     drawn->method = sp == 1 ? (below(8) == 0 ? METHOD_NAIVE : METHOD_NONE)
                             : (int)(METHOD_ALLGATHER + below(N_METHODS - METHOD_ALLGATHER));
-    drawn->framework = (int)below(N_FRAMEWORKS);
+    drawn->framework = drawn->method == METHOD_NAIVE ? FRAMEWORK_IDEAL : (int)below(N_FRAMEWORKS); /* its home */
     drawn->schedule = pp == 1 ? SCHEDULE_1F1B : (int)below(N_SCHEDULES);
     int64_t model = below(6);
     (void)snprintf(drawn->settings, sizeof drawn->settings,
