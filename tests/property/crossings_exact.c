@@ -16,6 +16,13 @@ struct asked {
     double min_mfu_frac, headroom_frac;
 };
 
+/* Sanitizers slow the searches down eightfold: a few of them tell as much about memory as all. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { EVERY = 4 };
+#else
+enum { EVERY = 1 };
+#endif
+
 static const struct asked cases[] = {
     {.model = "llama-3.1-8b", .hardware = "dgx-h100", .gpus = 8, .seq = 131072, .frameworks = 1U << FRAMEWORK_MEGATRON},
     {.model = "llama-3.1-8b", .hardware = "dgx-h100", .gpus = 16, .seq = 65536, .frameworks = 1U << FRAMEWORK_MEGATRON},
@@ -167,10 +174,12 @@ static void plans_on_both_sides_of_a_crossing_differ(void **state)
 {
     (void)state;
     int n_found = 0;
-    for (size_t i = 0; i < SP_COUNT_OF(cases); i++) {
+    int n_checked = 0;
+    for (size_t i = 0; i < SP_COUNT_OF(cases); i += EVERY) {
         n_found += check_case(&cases[i]);
+        n_checked++;
     }
-    assert_true(n_found > 6 * (int)SP_COUNT_OF(cases));
+    assert_true(n_found > 6 * n_checked);
 }
 
 int main(void)
