@@ -179,11 +179,13 @@ demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-tok
 	@printf '\n$$ seqplan %s\n' '$(DEMO_PLAN)'; $(BIN_release) $(DEMO_PLAN)
 
 # $1 variant. One prove over everything: its closing line is the last thing printed.
+# Whole searches, minutes where the program is instrumented: plans are searched in tests/cli too.
+LONG_TESTS := tests/golden/0002-plans.t
 PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \
 	SEQPLAN_TEST_OUTPUT='$(CURDIR)/build/$1/trash' SEQPLAN_ORACLE='$(CURDIR)/build/$1/oracle/oracle_flows' \
 	SEQPLAN_SIMGRID='$(if $(SIMGRID),$(CURDIR)/build/oracle/oracle_simgrid)' \
 	SEQPLAN_DEVICE='$(DEVICE:%=$(CURDIR)/%)' \
-	prove -j$(JOBS) --failures -e 'timeout -k 5 $(TEST_TIMEOUT)' $(TESTS_$1) $(SCRIPT_TESTS)
+	prove -j$(JOBS) --failures -e 'timeout -k 5 $(TEST_TIMEOUT)' $(TESTS_$1) $(filter-out $(if $(filter release,$1),,$(LONG_TESTS)),$(SCRIPT_TESTS))
 
 check: $(BIN_release) $(TESTS_release) $(ORACLE_release) $(DEVICE) | $(SETUP) ## install what is missing, build, and run every test
 	$(Q)$(call PROVE,release)
