@@ -199,3 +199,14 @@ char *sp_format(struct sp_arena *arena, const char *format, ...)
     va_end(args);
     return text;
 }
+
+void *sp_arena_grow(struct sp_arena *arena, const void *items, int64_t count, int64_t *capacity, size_t size)
+{
+    enum { FIRST = 64 };
+    *capacity = *capacity > 0 ? 2 * *capacity : FIRST;
+    void *larger = sp_arena_array(arena, (size_t)*capacity, size);
+    if (count > 0) {
+        memcpy(larger, items, (size_t)count * size);
+    }
+    return larger;
+}

@@ -66,6 +66,8 @@ void sp_arena_close(struct sp_arena *arena);
 void *sp_arena_alloc(struct sp_arena *arena, size_t size);
 /* Count times size, checked against overflow. */
 void *sp_arena_array(struct sp_arena *arena, size_t count, size_t size);
+/* A larger array that begins with the `count` items of a full one; *capacity doubles. The old one is left to the arena. */
+void *sp_arena_grow(struct sp_arena *arena, const void *items, int64_t count, int64_t *capacity, size_t size);
 size_t sp_arena_used(const struct sp_arena *arena); /* bytes handed out and not rewound */
 struct sp_arena_mark sp_arena_mark(const struct sp_arena *arena);
 void sp_arena_rewind(struct sp_arena *arena, struct sp_arena_mark mark);

@@ -174,9 +174,11 @@ struct task_graph {
     struct sp_arena *arena;
     int64_t ranks; /* of the graph: those of the ring for a hybrid, whose all-to-all groups act as one */
     struct task *tasks;
-    int n_tasks, capacity;
+    int n_tasks;
+    int64_t capacity;
     int *after; /* pool of task indexes */
-    int n_after, after_capacity;
+    int n_after;
+    int64_t after_capacity;
 };
 void task_graph_init(struct task_graph *graph, struct sp_arena *arena, const struct attention_problem *problem);
 /* Copies the task; returns its index. after: indexes of earlier tasks, negative ones are skipped. */

@@ -11,22 +11,11 @@ void task_graph_init(struct task_graph *graph, struct sp_arena *arena, const str
                                  .ranks = is_hybrid ? problem->ranks / problem->inner_ranks : problem->ranks};
 }
 
-/* Doubles an array in the arena until `needed` fit; the old copy is left to the arena. */
-static void *grown(struct sp_arena *arena, const void *items, int count, int *capacity, size_t size)
-{
-    int wanted = *capacity > 0 ? 2 * *capacity : 64;
-    void *larger = sp_arena_array(arena, (size_t)wanted, size);
-    if (count > 0) {
-        memcpy(larger, items, (size_t)count * size);
-    }
-    *capacity = wanted;
-    return larger;
-}
-
 int task_graph_add(struct task_graph *graph, const struct task *task, const int *after, int n_after)
 {
     if (graph->n_tasks == graph->capacity) {
-        graph->tasks = grown(graph->arena, graph->tasks, graph->n_tasks, &graph->capacity, sizeof graph->tasks[0]);
+        graph->tasks =
+            sp_arena_grow(graph->arena, graph->tasks, graph->n_tasks, &graph->capacity, sizeof graph->tasks[0]);
     }
     struct task *added = &graph->tasks[graph->n_tasks];
     *added = *task;
@@ -38,8 +27,8 @@ int task_graph_add(struct task_graph *graph, const struct task *task, const int 
         }
         assert(after[i] < graph->n_tasks);
         if (graph->n_after == graph->after_capacity) {
-            graph->after =
-                grown(graph->arena, graph->after, graph->n_after, &graph->after_capacity, sizeof graph->after[0]);
+            graph->after = sp_arena_grow(graph->arena, graph->after, graph->n_after, &graph->after_capacity,
+                                         sizeof graph->after[0]);
         }
         graph->after[graph->n_after++] = after[i];
         added->n_after++;

@@ -509,12 +509,14 @@ int space_orders(const struct space *space, const struct layout_spec *layout, en
     if (space->asked->axes.n_orders > 0) {
         return given_orders(space, orders);
     }
+    const struct question *base = space_any_base(space);
     struct places all[MAX_ORDERS];
     int n = 0;
     for (int i = 0; i < MAX_ORDERS; i++) {
         struct layout_spec ordered = *layout;
         permutation(i, ordered.order);
-        if (i > 0 && !is_canonical(layout, ordered.order)) {
+        bool is_whole = layout_expert_stages_agree(&ordered, &base->model, &base->hardware);
+        if (i > 0 && !(is_whole && is_canonical(layout, ordered.order))) {
             continue;
         }
         struct places places = places_of(space, &ordered);

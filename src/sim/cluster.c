@@ -167,22 +167,11 @@ struct graph_builder {
     struct fold_group *groups;
 };
 
-static void *grown(struct sp_arena *arena, const void *items, int64_t count, int64_t *capacity, size_t size)
-{
-    enum { FIRST = 256 };
-    *capacity = *capacity > 0 ? 2 * *capacity : FIRST;
-    void *larger = sp_arena_array(arena, (size_t)*capacity, size);
-    if (count > 0) {
-        memcpy(larger, items, (size_t)count * size);
-    }
-    return larger;
-}
-
 static void add_edge(struct graph_builder *builder, int32_t type, int64_t from, int64_t to, int64_t group)
 {
     if (builder->n_edges == builder->edge_capacity) {
-        builder->edges = grown(builder->scratch, builder->edges, builder->n_edges, &builder->edge_capacity,
-                               sizeof builder->edges[0]);
+        builder->edges = sp_arena_grow(builder->scratch, builder->edges, builder->n_edges, &builder->edge_capacity,
+                                       sizeof builder->edges[0]);
     }
     builder->edges[builder->n_edges++] =
         (struct fold_edge){.type = type, .from = (int32_t)from, .to = (int32_t)to, .group = (int32_t)group};
@@ -269,8 +258,8 @@ static void add_group(struct graph_builder *builder, int type, int64_t first)
     int32_t *members = sp_arena_array(builder->scratch, (size_t)size, sizeof members[0]);
     list_members(first, shape, members);
     if (builder->n_groups == builder->group_capacity) {
-        builder->groups = grown(builder->scratch, builder->groups, builder->n_groups, &builder->group_capacity,
-                                sizeof builder->groups[0]);
+        builder->groups = sp_arena_grow(builder->scratch, builder->groups, builder->n_groups, &builder->group_capacity,
+                                        sizeof builder->groups[0]);
     }
     int64_t id = builder->n_groups++;
     builder->groups[id] = (struct fold_group){.type = type, .n_members = (int32_t)size, .members = members};

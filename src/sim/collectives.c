@@ -11,8 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double PS_PER_S = 1e12;
-
 /* ---- phases ----------------------------------------------------------------------------------------------------- */
 
 /* A ring over all members: every channel of it leaves a domain through another member, so of each step's bytes a member of k in

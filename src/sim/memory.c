@@ -39,7 +39,7 @@ static void note_peak(struct simulator *sim, int32_t rank, const struct program_
     double stage_saved = state->program->saved_bytes;
     sim->peak = (struct sim_peak){.rank = sim->cluster.folded.rank_first[rank],
                                   .stage = sim->cluster.stage[rank],
-                                  .time_s = (double)sim->now_ps / 1e12,
+                                  .time_s = (double)sim->now_ps / PS_PER_S,
                                   .allocated_bytes = state->held_bytes,
                                   .moment = moment,
                                   .layer = entry->layer,

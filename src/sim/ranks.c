@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static const double PS_PER_S = 1e12;
-
 /* ---- where a stream stands -------------------------------------------------------------------------------------- */
 
 static const struct program_entry *entry_at(const struct rank_state *rank, int32_t entry)

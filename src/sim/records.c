@@ -7,8 +7,6 @@
 
 const char *const sim_wait_names[] = {"tp", "sp", "dp", "pp", "ep", "peer", "stage", "offload", "host", "end", NULL};
 
-static const double PS_PER_S = 1e12;
-
 /* ---- waits ------------------------------------------------------------------------------------------------------ */
 
 static enum sim_wait wait_of_item(enum time_item item)
@@ -96,7 +94,7 @@ static void emit_span(struct simulator *sim, int32_t rank, int stream, const str
                             .pass = op->pass,
                             .bytes = op->transfer >= 0 ? sim->program.transfers[op->transfer].sent_bytes : op->bytes,
                             .waited_ps = is_transfer ? at->transfer_ps - start_ps : 0,
-                            .delayed_ps = delayed < 1000 ? 0 : (int64_t)delayed}; /* below a nanosecond: rounding */
+                            .delayed_ps = delayed < LEAST_DELAY_PS ? 0 : (int64_t)delayed};
     sink->span(sink->context, &span);
 }
 
@@ -126,7 +124,7 @@ void record_transfer(struct simulator *sim, int32_t rank, int stream, const stru
     const struct stream_state *at = &state->streams[stream];
     double taken = (double)(sim->now_ps - at->transfer_ps);
     double delayed = fmax(taken - at->alone_ps, 0);
-    delayed = delayed < 1e-9 * taken + 1000 ? 0 : delayed; /* steps are rounded up to picoseconds */
+    delayed = delayed < 1e-9 * taken + LEAST_DELAY_PS ? 0 : delayed;
     state->paths[stream].time_ps[op->item] += taken;
     state->paths[stream].delayed_ps[op->item] += delayed;
     if (stream == STREAM_KERNELS) {

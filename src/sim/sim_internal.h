@@ -19,12 +19,16 @@ enum event_of {
     EVENT_LINK    /* a flapping link changes: index of the disturbance */
 };
 
+#define PS_PER_S 1e12
+/* A delay below it is rounding: each step of a transfer ends at the next picosecond. */
+enum { LEAST_DELAY_PS = 1000 };
+
 /* Who owns a flow: kind and number in one word. */
+enum { OWNER_KIND_SHIFT = 56 };
 enum owner_kind { OWNER_EDGE, OWNER_RESERVATION, OWNER_HOP, OWNER_STAGE, OWNER_COPY };
 static inline uint64_t flow_owner(enum owner_kind kind, uint64_t number)
 {
-    enum { KIND_SHIFT = 56 };
-    return (uint64_t)kind << KIND_SHIFT | number;
+    return (uint64_t)kind << OWNER_KIND_SHIFT | number;
 }
 
 /* Time on the critical path that leads to a point, by what was at work. */

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-static const double PS_PER_S = 1e12;
-
 /* ---- disturbances ----------------------------------------------------------------------------------------------- */
 
 static bool is_network_link(const struct topology_link *link)
@@ -50,22 +48,14 @@ static bool check_disturbances(const struct sim_options *options, struct sp_erro
                    options->background_frac, 1 - LEAST_SHARE);
 }
 
-/* Experts lie on a grid of their own; in some orders its stages are other ranks than those of the rest, and a group of experts
- * would belong to several stages (Megatron-LM refuses the same: parallel_state.py wants equal pp groups). */
 static bool has_equal_stages(const struct question *question, struct sp_error *err)
 {
-    const struct layout_spec *layout = &question->layout;
-    if (question->model.n_experts == 0 || layout->pp == 1) {
-        return true;
-    }
-    int64_t dense = layout_placement(layout, &question->hardware, AXIS_PP).stride;
-    int64_t expert = layout_expert_placement(layout, &question->hardware, AXIS_PP).stride;
-    return dense == expert ||
+    return layout_expert_stages_agree(&question->layout, &question->model, &question->hardware) ||
            sp_fail_rule(
                err, "expert_stages",
-               "stages of the experts begin every %lld ranks, those of the rest every %lld: with pp %lld use a "
-               "layout.order that ends in pp",
-               (long long)expert, (long long)dense, (long long)layout->pp);
+               "in this layout.order ranks of one group of experts belong to different stages; with pp %lld use an "
+               "order that ends in pp",
+               (long long)question->layout.pp);
 }
 
 static bool slow_links(const struct sim_options *options, struct sp_arena *arena, struct disturbed *disturbed,
@@ -212,12 +202,11 @@ static void open_run(struct simulator *sim, const struct disturbed *disturbed)
 
 static void end_flow(struct simulator *sim, const struct event *event)
 {
-    enum { KIND_SHIFT = 56 };
     uint64_t owner;
     if (!flow_finish(sim->network, sim->now_ps, event, &owner)) {
         return;
     }
-    enum owner_kind kind = (enum owner_kind)(owner >> KIND_SHIFT);
+    enum owner_kind kind = (enum owner_kind)(owner >> OWNER_KIND_SHIFT);
     int32_t number = (int32_t)(owner & UINT32_MAX);
     if (kind == OWNER_EDGE) {
         collective_edge_end(sim, number);

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const double PS_PER_S = 1e12;
-
 /* ---- a message -------------------------------------------------------------------------------------------------- */
 
 static int32_t find_type(const struct simulator *sim, const int32_t *edges, int32_t type)

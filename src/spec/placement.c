@@ -247,6 +247,14 @@ struct group_placement layout_expert_placement(const struct layout_spec *layout,
     return place_axis(&grid, hardware, axis);
 }
 
+bool layout_expert_stages_agree(const struct layout_spec *layout, const struct model_spec *model,
+                                const struct hardware_spec *hardware)
+{
+    return model->n_experts == 0 || layout->pp == 1 ||
+           layout_placement(layout, hardware, AXIS_PP).stride ==
+               layout_expert_placement(layout, hardware, AXIS_PP).stride;
+}
+
 struct group_placement layout_shard_placement(const struct layout_spec *layout, const struct hardware_spec *hardware)
 {
     struct rank_grid grid = layout_grid(layout);

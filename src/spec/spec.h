@@ -497,6 +497,10 @@ struct group_placement layout_part_placement(const struct layout_spec *layout, c
 bool layout_splits_experts(const struct layout_spec *layout);
 struct group_placement layout_expert_placement(const struct layout_spec *layout, const struct hardware_spec *hardware,
                                                enum axis axis);
+/* Whether the ranks of a group of experts all belong to one stage, which some orders of a pipeline break. Megatron-LM refuses
+ * those: it wants equal pipeline groups of both grids (core/parallel_state.py). */
+bool layout_expert_stages_agree(const struct layout_spec *layout, const struct model_spec *model,
+                                const struct hardware_spec *hardware);
 /* The dp x sp group that shards gradients and optimizer state. */
 struct group_placement layout_shard_placement(const struct layout_spec *layout, const struct hardware_spec *hardware);
 

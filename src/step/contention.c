@@ -29,11 +29,13 @@ static void sum_links(const struct estimate *estimate, double inside_s[N_AXES], 
     }
 }
 
-/* Gathers and scatters of ZeRO run beside everything of a layer: kernels, and the transfers between them. */
+/* Gathers and scatters of ZeRO run beside everything of a layer: kernels, and the transfers between them. A hop between stages
+ * comes to a rank whatever that one is at. */
 static bool runs_beside(const struct question *question, enum axis a, enum axis b)
 {
     bool is_zero = question->layout.zero >= 2 && (a == AXIS_DP || b == AXIS_DP);
-    return is_zero && a != b;
+    bool is_hop = question->layout.pp > 1 && (a == AXIS_PP || b == AXIS_PP);
+    return a != b && (is_zero || is_hop);
 }
 
 static double both(const double link_s[N_AXES], enum axis a, enum axis b)

@@ -31,21 +31,11 @@ struct stage_builder {
     struct work *works;
 };
 
-static void *grown(struct sp_arena *arena, const void *items, int64_t count, int64_t *capacity, size_t size)
-{
-    enum { FIRST = 64 };
-    *capacity = *capacity > 0 ? 2 * *capacity : FIRST;
-    void *larger = sp_arena_array(arena, (size_t)*capacity, size);
-    if (count > 0) {
-        memcpy(larger, items, (size_t)count * size);
-    }
-    return larger;
-}
-
 static struct work *add_work(struct stage_builder *stage, const struct segment_key *key, int64_t micro_batch)
 {
     if (stage->n == stage->capacity) {
-        stage->works = grown(stage->program->arena, stage->works, stage->n, &stage->capacity, sizeof stage->works[0]);
+        stage->works =
+            sp_arena_grow(stage->program->arena, stage->works, stage->n, &stage->capacity, sizeof stage->works[0]);
     }
     struct work *work = &stage->works[stage->n++];
     *work = (struct work){.key = *key, .is_beside = key->part != PART_TO_STAGE && key->part != PART_FROM_STAGE};
@@ -266,7 +256,7 @@ struct entry_list {
 static int64_t append(struct entry_list *list, const struct program_entry *entry)
 {
     if (list->n == list->capacity) {
-        list->entries = grown(list->arena, list->entries, list->n, &list->capacity, sizeof list->entries[0]);
+        list->entries = sp_arena_grow(list->arena, list->entries, list->n, &list->capacity, sizeof list->entries[0]);
     }
     list->entries[list->n] = *entry;
     return list->n++;

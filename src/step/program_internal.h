@@ -7,7 +7,8 @@
 /* Distinct transfers of the program. */
 struct transfer_table {
     struct sp_arena *arena;
-    int n, capacity;
+    int n;
+    int64_t capacity;
     struct program_transfer *items;
 };
 int transfer_index(struct transfer_table *table, const struct program_transfer *transfer);
@@ -16,7 +17,7 @@ int transfer_index(struct transfer_table *table, const struct program_transfer *
 struct op_list {
     struct sp_arena *arena;
     struct transfer_table *transfers;
-    int capacity;
+    int64_t capacity;
     struct program_ops out;
 };
 /* Copies; returns its ordinal on its stream. */

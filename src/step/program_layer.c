@@ -7,18 +7,6 @@
 
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
 
-static void *grown(struct sp_arena *arena, const void *items, int count, int *capacity, size_t size)
-{
-    enum { FIRST = 32 };
-    int wanted = *capacity > 0 ? 2 * *capacity : FIRST;
-    void *larger = sp_arena_array(arena, (size_t)wanted, size);
-    if (count > 0) {
-        memcpy(larger, items, (size_t)count * size);
-    }
-    *capacity = wanted;
-    return larger;
-}
-
 static bool is_equal(double a, double b)
 {
     return !(a < b) && !(a > b);
@@ -38,7 +26,7 @@ int transfer_index(struct transfer_table *table, const struct program_transfer *
         }
     }
     if (table->n == table->capacity) {
-        table->items = grown(table->arena, table->items, table->n, &table->capacity, sizeof table->items[0]);
+        table->items = sp_arena_grow(table->arena, table->items, table->n, &table->capacity, sizeof table->items[0]);
     }
     table->items[table->n] = *transfer;
     return table->n++;
@@ -62,7 +50,7 @@ int op_list_add(struct op_list *list, const struct program_op *op)
 {
     struct program_ops *out = &list->out;
     if (out->n == list->capacity) {
-        out->ops = grown(list->arena, out->ops, out->n, &list->capacity, sizeof out->ops[0]);
+        out->ops = sp_arena_grow(list->arena, out->ops, out->n, &list->capacity, sizeof out->ops[0]);
     }
     out->ops[out->n++] = *op;
     return out->n_on_stream[op->stream]++;

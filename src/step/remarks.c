@@ -134,23 +134,17 @@ static void remark_contention(struct question *question, const struct estimate *
         worst = worst == NULL || all.items[i].time_s > worst->time_s ? &all.items[i] : worst;
     }
     if (worst != NULL && worst->time_s > LITTLE_FRAC * estimate->step_time_s) {
-        sp_texts_add(
-            &question->warnings,
-            "%s meet on %s, which this estimate prices apart: up to %.2g %% of the step more; seqplan simulate "
-            "shows what it costs",
-            contenders(question, worst), worst->where, PERCENT * worst->time_s / estimate->step_time_s);
+        sp_texts_add(&question->warnings,
+                     "%s meet on %s for up to %.2g %% of the step, and this estimate prices them apart: simulate shows "
+                     "what that "
+                     "costs",
+                     contenders(question, worst), worst->where, PERCENT * worst->time_s / estimate->step_time_s);
     }
 }
 
-/* Experts lie on a grid of their own; in some orders its stages are other ranks than those of the rest. */
 static void remark_expert_stages(struct question *question)
 {
-    const struct layout_spec *layout = &question->layout;
-    if (question->model.n_experts == 0 || layout->pp == 1) {
-        return;
-    }
-    if (layout_placement(layout, &question->hardware, AXIS_PP).stride !=
-        layout_expert_placement(layout, &question->hardware, AXIS_PP).stride) {
+    if (!layout_expert_stages_agree(&question->layout, &question->model, &question->hardware)) {
         sp_texts_add(
             &question->warnings,
             "in this order ranks of one group of experts belong to different stages: Megatron-LM refuses it and "
