@@ -410,6 +410,100 @@ static void spans_of_a_stream_follow_each_other(void **state)
     sp_arena_close(arena);
 }
 
+/* ---- inputs ----------------------------------------------------------------------------------------------------- */
+
+enum { MAX_KEPT = 40000 };
+struct kept {
+    int n;
+    struct sim_span spans[MAX_KEPT];
+};
+
+static void keep_span(void *context, const struct sim_span *span)
+{
+    struct kept *kept = context;
+    assert_true(kept->n < MAX_KEPT);
+    kept->spans[kept->n++] = *span;
+}
+
+static void forget_memory(void *context, int64_t rank, int64_t time_ps, double bytes)
+{
+    (void)context;
+    (void)rank;
+    (void)time_ps;
+    (void)bytes;
+}
+
+static bool is_of(const struct sim_span *a, const struct sim_span *b)
+{
+    return a->rank == b->rank && a->layer == b->layer && a->pass == b->pass && a->micro_batch == b->micro_batch;
+}
+
+/* How many blocks of keys have come to a rank in the pass that a kernel belongs to, when it starts; how many it has used. */
+static void check_block(const struct kept *kept, const struct sim_span *kernel)
+{
+    int arrived = 0;
+    int used = 0;
+    for (int i = 0; i < kept->n; i++) {
+        const struct sim_span *span = &kept->spans[i];
+        if (is_of(span, kernel)) {
+            bool is_arrival = span->stream == STREAM_ARRIVALS && span->start_ps + span->duration_ps <= kernel->start_ps;
+            bool is_kernel = strcmp(span->name, "attention") == 0 && span->start_ps < kernel->start_ps;
+            arrived += is_arrival ? 1 : 0;
+            used += is_kernel ? 1 : 0;
+        }
+    }
+    assert_true(arrived >= used); /* its own block needs none */
+}
+
+/* Weights of a layer are whole before anything of it runs, and a table of the vocabulary before the embedding does. */
+static void check_gathered(const struct kept *kept, const struct sim_span *kernel)
+{
+    int whole = 0;
+    int late = 0;
+    for (int i = 0; i < kept->n; i++) {
+        const struct sim_span *span = &kept->spans[i];
+        if (strncmp(span->name, "dp all-gather", 13) == 0 && is_of(span, kernel)) {
+            *(span->start_ps + span->duration_ps <= kernel->start_ps ? &whole : &late) += 1;
+        }
+    }
+    if (kernel->layer >= 0) {
+        assert_true(whole > 0 && late == 0);
+    } else if (strcmp(kernel->name, "embedding") == 0) {
+        assert_true(whole > 0); /* the head's comes later */
+    }
+}
+
+/* Every block of a ring is attended to after its keys have come, and no kernel runs on weights that are still on their way. */
+static void nothing_runs_before_its_inputs(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    struct question question;
+    struct sim_result result;
+    struct kept *kept = test_calloc(1, sizeof *kept);
+    const struct sim_sink sink = {kept, keep_span, forget_memory};
+    question_from(arena,
+                  "model=llama-3.1-8b hardware=dgx-h100 gpus=24 sp=12 method=zigzag framework=ring-flash-attn zero=3 "
+                  "seq=98304 batch=4 recompute=none set=model.num_hidden_layers=3",
+                  &question);
+    run(arena, &question, &(struct sim_options){.sink = &sink, .is_exact = true}, &result);
+    int checked = 0;
+    for (int i = 0; i < kept->n; i++) {
+        const struct sim_span *span = &kept->spans[i];
+        if (span->stream == STREAM_KERNELS && strcmp(span->name, "attention") == 0 && span->pass == STEP_FORWARD) {
+            check_block(kept, span);
+            checked++;
+        }
+        bool is_gather = strncmp(span->name, "dp all-gather", 13) == 0;
+        if (span->stream == STREAM_KERNELS && span->pass == STEP_FORWARD && !is_gather) {
+            check_gathered(kept, span);
+        }
+    }
+    assert_int_equal(checked, 24 * 2 * 3 * 12); /* ranks, micro-batches, layers, blocks */
+    test_free(kept);
+    sp_arena_close(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +522,7 @@ int main(void)
         cmocka_unit_test(extremes_are_refused),
         cmocka_unit_test(a_real_cycle_is_named),
         cmocka_unit_test(spans_of_a_stream_follow_each_other),
+        cmocka_unit_test(nothing_runs_before_its_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
