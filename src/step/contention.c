@@ -3,6 +3,7 @@
 #include "step/step_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Kinds of links that a transfer's tier loads. */
 struct loads {
@@ -66,19 +67,28 @@ static void add_pairs(const struct question *question, const struct estimate *es
     }
 }
 
+/* Where equal NICs of all nodes share a switch, a message from one place in a node to another place in the next goes by the spine
+ * even between neighbours: hops at the ends of a node, and all pairs. Rings of collectives stay on their rail. */
+static bool crosses_rails(const struct operator_row *row)
+{
+    return row->tier == TIER_MIXED &&
+           (strcmp(row->operation, "all-to-all") == 0 || strcmp(row->operation, "ring") == 0 ||
+            strcmp(row->operation, "send-receive") == 0);
+}
+
 /* A spine that carries less than the NICs under it: whatever crosses it takes as many times longer. */
 static void add_spine(const struct question *question, const struct estimate *estimate, struct contentions *contentions)
 {
     const struct network_spec *network = &question->hardware.network;
     double over = network->oversubscription.value;
     double leaf_nodes = network->leaf_nodes.value > 0 ? network->leaf_nodes.value : 1;
-    if (over <= 1 || (double)question->run.nodes <= leaf_nodes || network->is_ideal) {
-        return;
-    }
+    bool is_one_leaf = (double)question->run.nodes <= leaf_nodes;
     double network_s = 0;
-    for (int i = 0; i < estimate->n_operators; i++) {
+    for (int i = 0; over > 1 && i < estimate->n_operators; i++) {
         const struct operator_row *row = &estimate->operators[i];
-        network_s += row->operation != NULL && loads_of(row->tier).network ? row->count * row->link_s : 0;
+        bool is_there = row->operation != NULL && loads_of(row->tier).network &&
+                        (!is_one_leaf || (network->is_rail_optimised && crosses_rails(row)));
+        network_s += is_there ? row->count * row->link_s : 0;
     }
     add(contentions, "the spine", N_AXES, N_AXES, (over - 1) * network_s);
 }

@@ -206,14 +206,15 @@ static void contention_is_warned_of(void **test)
 {
     (void)test;
     static const char *const networks[] = {"ib-hdr", "eth-100g",
-                                           "ib-ndr set=network.oversubscription=3 set=network.leaf_nodes=2"};
+                                           "ib-ndr set=network.oversubscription=3 set=network.leaf_nodes=2",
+                                           "ib-ndr set=network.oversubscription=3"};
     int contended = 0;
     for (int done = 0; done < LAYOUTS / 2;) {
         struct sp_arena *arena = sp_arena_open();
         struct question question;
         struct sp_error err = {0};
         struct drawn drawn;
-        draw(&drawn, networks[done % 3]);
+        draw(&drawn, networks[done % 4]);
         if (question_try(arena, drawn.settings, &question, &err)) {
             contended += check_shared(arena, &drawn, &question) ? 1 : 0;
             done++;

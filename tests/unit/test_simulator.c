@@ -181,6 +181,30 @@ static void a_narrow_spine_slows_what_crosses_it(void **state)
     assert_close(same_leaf_s, plain_s, 1e-9);
 }
 
+/* On a rail-optimised fabric the ring's hop over a node's end goes from place 6 to place 0, another rail, by the spine, though one
+ * group of leaf switches holds both nodes; where tp fills the node, partners have the same place and stay on their rail. */
+static void placement_keeps_hops_on_their_rail(void **state)
+{
+    (void)state;
+    const char *across = "model=llama-3.1-8b hardware=dgx-h100 gpus=16 tp=2 sp=8 method=zigzag seq=65536 batch=1";
+    const char *along = "model=llama-3.1-8b hardware=dgx-h100 gpus=16 tp=8 sp=2 method=zigzag seq=65536 batch=1";
+    const char *const networks[] = {"", " set=network.oversubscription=4",
+                                    " set=network.oversubscription=4 set=network.rail_optimised=false"};
+    double across_s[3];
+    double along_s[3];
+    for (int i = 0; i < 3; i++) {
+        char text[300];
+        (void)snprintf(text, sizeof text, "%s%s", across, networks[i]);
+        across_s[i] = step_of(text, &(struct sim_options){0});
+        (void)snprintf(text, sizeof text, "%s%s", along, networks[i]);
+        along_s[i] = step_of(text, &(struct sim_options){0});
+    }
+    assert_true(across_s[1] > 1.3 * across_s[0]);
+    assert_close(across_s[2], across_s[0], 1e-9); /* one switch for all of both nodes */
+    assert_close(along_s[1], along_s[0], 1e-9);
+    assert_close(along_s[2], along_s[0], 1e-9);
+}
+
 /* ---- disturbances ----------------------------------------------------------------------------------------------- */
 
 static const char disturbed[] =
@@ -512,6 +536,7 @@ int main(void)
         cmocka_unit_test(folded_equals_exact),
         cmocka_unit_test(transfers_meet_on_a_nic),
         cmocka_unit_test(a_narrow_spine_slows_what_crosses_it),
+        cmocka_unit_test(placement_keeps_hops_on_their_rail),
         cmocka_unit_test(a_slow_gpu_holds_up_all),
         cmocka_unit_test(slow_links_cost_what_crosses_them),
         cmocka_unit_test(jitter_repeats_with_its_seed),
