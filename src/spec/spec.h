@@ -108,6 +108,7 @@ struct gemm_curve {
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int64_t tile_rows;
     int64_t tile_columns;
     int n_points[N_GEMM_PASSES];
@@ -133,6 +134,7 @@ struct attention_curve {
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int n_lines;
     const struct attention_line *lines; /* sorted by pass, mask, head_dim, heads */
 };
@@ -141,6 +143,7 @@ struct time_curve { /* seconds by bytes, ascending, log-log interpolated */
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int n_points;
     const double *log_bytes;
     const double *log_seconds;
