@@ -144,6 +144,91 @@ struct curve_samples {
 void curve_sample_range(const struct curve_sampling *sampling, double first, double last,
                         struct curve_samples *samples);
 
+/* ---- rates that grow with a size (calibrate_rates.c) ------------------------------------------------------------- */
+
+/* Rate over one size (k of a matrix product, tokens of attention): the mean of each measured size as it stands, or a
+ * curve that saturates, R / (1 + (x0 / x)^q), where that predicts what it did not see no worse. */
+enum rate_model { RATE_TABLE, RATE_SATURATING, RATE_SATURATING_POWER, N_RATE_MODELS };
+extern const char *const rate_model_names[];
+struct rate_points {
+    int n;
+    const double *x, *log_rate; /* by x */
+    bool is_linear;             /* how the program interpolates: rate in log x, not log rate in log x */
+};
+struct rate_curve {
+    enum rate_model model;
+    int n_sizes;
+    const double *x, *log_rate; /* of the table */
+    struct curve_fit fit;       /* of a saturating curve: log R, log x0, log q */
+    bool is_linear;
+    double sigma;    /* relative deviation of one call around it */
+    double held_out; /* median |error|; negative: too few sizes to hold one out */
+    int n_outliers;
+};
+bool rates_fit(struct sp_arena *arena, const struct rate_points *points, struct rate_curve *curve,
+               struct sp_error *err) SP_MUST_CHECK;
+double rates_at(const struct rate_curve *curve, double x); /* the rate, not its logarithm */
+/* Its parameters into the list; `size` is what x is called. */
+struct calibration_curve;
+void rates_describe(struct sp_arena *arena, const struct rate_curve *rates, const char *size,
+                    struct calibration_curve *curve);
+/* As rows of a table. */
+struct curve_samples rates_sample(struct sp_arena *arena, const struct rate_curve *curve);
+
+/* ---- JSON as it changes (fit_json.c) ----------------------------------------------------------------------------- */
+
+/* Values in the arena; add() appends to an object (with a key) or an array (key NULL) that new_*() made. */
+struct sp_json *json_new(struct sp_arena *arena, enum sp_json_type type);
+struct sp_json *json_number(struct sp_arena *arena, double number);
+struct sp_json *json_text(struct sp_arena *arena, const char *text);
+void json_add(struct sp_arena *arena, struct sp_json *group, const char *key, const struct sp_json *value);
+/* A copy of the object with one member replaced, or added at its end; value NULL: left out. Members are borrowed. */
+const struct sp_json *json_with(struct sp_arena *arena, const struct sp_json *object, const char *key,
+                                const struct sp_json *value);
+/* The same at the end of a path: "gpu.gemm.ceiling". What lies on the way is an object. */
+const struct sp_json *json_with_at(struct sp_arena *arena, const struct sp_json *object, const char *path,
+                                   const struct sp_json *value);
+const struct sp_json *json_at(const struct sp_json *object, const char *path); /* NULL: not there */
+double json_rounded(double value, int digits); /* to as many significant digits: what a table holds */
+
+/* ---- the work of a calibration (calibrate.c) --------------------------------------------------------------------- */
+
+/* A hardware file on its way from what it was to what was fitted. */
+struct calibration_work {
+    struct sp_arena *arena;
+    const struct calibration_request *request;
+    struct calibration *out;
+    const struct sp_json *file;            /* the hardware file, its GPU (and network, when fitted) inside */
+    const struct measurement **lines;      /* timed, of all runs; a run given twice counts once */
+    size_t n_lines;
+};
+bool calibration_has(const struct calibration_work *work, enum measurement_group group);
+/* A new curve in the list, refused until it has a model. */
+struct calibration_curve *calibration_curve_add(struct calibration_work *work, enum measurement_group group,
+                                                const char *what);
+void calibration_parameter_add(struct calibration_curve *curve, const struct calibration_parameter *parameter);
+/* The figure at path with a fitted value, its interval and a note; `is_known` false leaves it as it was. */
+void calibration_figure_set(struct calibration_work *work, const char *path,
+                            const struct calibration_parameter *parameter, const char *note);
+/* "fit" of a table: model, points, held-out error, parameters, covariance. */
+const struct sp_json *calibration_fit_json(struct sp_arena *arena, const struct calibration_curve *curve);
+/* kind, source, note, spread, fit: the members of a fitted table before its columns. */
+struct sp_json *calibration_table_json(const struct calibration_work *work, const struct calibration_curve *curve,
+                                       const char *note);
+/* A positive figure from the logarithm of its value and the deviation of that. */
+struct calibration_parameter calibration_parameter_log(const char *name, double log_value, double deviation,
+                                                       double freedom);
+
+/* Each fits what its lines determine, into the file and the list of curves. */
+void calibrate_copy(struct calibration_work *work);        /* calibrate_links.c: time by bytes */
+void calibrate_collectives(struct calibration_work *work); /* inside a node */
+void calibrate_gemm(struct calibration_work *work);
+void calibrate_attention(struct calibration_work *work);
+void calibrate_elementwise(struct calibration_work *work); /* calibrate_figures.c */
+void calibrate_host(struct calibration_work *work);        /* PCIe and launches */
+void calibrate_overlap(struct calibration_work *work);     /* after attention and gemm */
+void calibrate_network(struct calibration_work *work);     /* collectives over nodes; after those inside */
+
 /* The call that runs beside a collective, alone: seconds on this machine. */
 bool beside_kernel_time(const struct fit_machine *machine, const char *beside, double *seconds,
                         struct sp_error *err) SP_MUST_CHECK;

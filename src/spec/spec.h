@@ -254,6 +254,9 @@ struct hardware_spec {
 /* name_or_path: a name in hardware/ or a file; network_name NULL keeps the node's own, "ideal" sets is_ideal on it. */
 bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
                    struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
+/* A file's content as if it had been read from `path`, which errors name. Borrows path and json. */
+bool hardware_from_json(struct sp_arena *arena, const char *path, const struct sp_json *json,
+                        struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
 /* GPUs of the largest cluster that its links join: a node or a domain where there is no network between nodes. */
 int64_t hardware_largest_cluster(const struct hardware_spec *hardware);
 /* Paths beginning with gpu., node., intra., network. */
