@@ -347,6 +347,33 @@ static void compare_groups(struct calibration_work *work)
 
 /* ---- what to measure next --------------------------------------------------------------------------------------- */
 
+static bool is_same_advice(const struct calibration_curve *a, const struct calibration_curve *b)
+{
+    return a->advice != NULL && b->advice != NULL && strcmp(a->advice, b->advice) == 0;
+}
+
+static bool is_said_before(const struct calibration *out, int64_t at)
+{
+    for (int64_t i = 0; i < at; i++) {
+        if (is_same_advice(&out->curves[i], &out->curves[at])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The curves from `first` on that one piece of advice is for. */
+static const char *curves_with(const struct calibration *out, int64_t first)
+{
+    struct sp_texts names = {.arena = out->advice.arena};
+    for (int64_t i = first; i < out->n_curves; i++) {
+        if (is_same_advice(&out->curves[i], &out->curves[first])) {
+            sp_texts_add(&names, "%s", out->curves[i].what);
+        }
+    }
+    return sp_join(names.arena, names.items, names.count, ", ");
+}
+
 static void advise(struct calibration *out)
 {
     const struct calibration_curve *widest = NULL;
@@ -363,9 +390,8 @@ static void advise(struct calibration *out)
                      widest->what, 100 * widest->spread, measurement_group_names[widest->group]);
     }
     for (int64_t i = 0; i < out->n_curves; i++) {
-        const struct calibration_curve *curve = &out->curves[i];
-        if (curve->advice != NULL) {
-            sp_texts_add(&out->advice, "%s: %s", curve->what, curve->advice);
+        if (out->curves[i].advice != NULL && !is_said_before(out, i)) {
+            sp_texts_add(&out->advice, "%s: %s", curves_with(out, i), out->curves[i].advice);
         }
     }
 }

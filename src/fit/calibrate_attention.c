@@ -91,6 +91,7 @@ static double next_value(const struct calibration_work *work, const struct line_
 /* What a kernel's table gathers. */
 struct gathered {
     struct sp_json *rows, *ceilings, *fits;
+    double noise;   /* what calls of one shape differ by, over all lines */
     double squares; /* of the lines' spreads times their points */
     int n_points;
 };
@@ -117,21 +118,27 @@ static const char *line_name(struct sp_arena *arena, const struct line_key *key)
                      mask_names[key->is_causal], key->heads, key->head_dim);
 }
 
-static bool fit_line(struct calibration_work *work, const struct line_key *key, struct gathered *gathered)
+static struct rate_points points_of(const struct calibration_work *work, const struct line_key *key)
 {
-    struct sp_arena *arena = work->arena;
     struct calls calls = calls_of(work, key);
-    double *x = sp_arena_array(arena, (size_t)calls.n + 1, sizeof(*x));
-    double *log_rate = sp_arena_array(arena, (size_t)calls.n + 1, sizeof(*log_rate));
+    double *x = sp_arena_array(work->arena, (size_t)calls.n + 1, sizeof(*x));
+    double *log_rate = sp_arena_array(work->arena, (size_t)calls.n + 1, sizeof(*log_rate));
     for (int i = 0; i < calls.n; i++) {
         x[i] = calls.items[i].tokens;
         log_rate[i] = calls.items[i].log_rate;
     }
+    return (struct rate_points){.n = calls.n, .x = x, .log_rate = log_rate};
+}
+
+static bool fit_line(struct calibration_work *work, const struct line_key *key, struct gathered *gathered)
+{
+    struct sp_arena *arena = work->arena;
+    struct rate_points points = points_of(work, key);
     struct calibration_curve *curve = calibration_curve_add(work, MEASUREMENT_ATTENTION, line_name(arena, key));
-    const struct rate_points points = {.n = calls.n, .x = x, .log_rate = log_rate};
     struct rate_curve rates;
     struct sp_error err = {.kind = SP_ERROR_NONE};
-    curve->n_points = calls.n;
+    curve->n_points = points.n;
+    points.noise = gathered->noise;
     if (!rates_fit(arena, &points, &rates, &err)) {
         curve->reason = sp_strdup(arena, err.text);
         curve->advice = next;
@@ -145,8 +152,8 @@ static bool fit_line(struct calibration_work *work, const struct line_key *key, 
     rates_describe(arena, &rates, "length", curve);
     add_rows(arena, key, &rates, gathered->rows);
     json_add(arena, gathered->fits, line_name(arena, key), calibration_fit_json(arena, curve));
-    gathered->squares += curve->spread * curve->spread * calls.n;
-    gathered->n_points += calls.n;
+    gathered->squares += curve->spread * curve->spread * points.n;
+    gathered->n_points += points.n;
     return true;
 }
 
@@ -314,11 +321,29 @@ static void write_table(struct calibration_work *work, const struct gathered *ga
     work->file = json_with_at(arena, work->file, "gpu.attention", entries);
 }
 
+/* Calls of one shape are those that differ in their kv heads, or were measured in several runs. */
+static double noise_of(struct calibration_work *work)
+{
+    struct rate_noise noise = {.arena = work->arena};
+    for (double head_dim = next_value(work, NULL, 0); isfinite(head_dim); head_dim = next_value(work, NULL, head_dim)) {
+        for (int kind = 0; kind < N_KINDS; kind++) {
+            struct line_key key = {kind / MASKS != 0, kind % MASKS != 0, head_dim, 0};
+            for (key.heads = next_value(work, &key, 0); isfinite(key.heads);
+                 key.heads = next_value(work, &key, key.heads)) {
+                struct rate_points points = points_of(work, &key);
+                rate_noise_add(&noise, &points);
+            }
+        }
+    }
+    return rate_noise_of(&noise);
+}
+
 void calibrate_attention(struct calibration_work *work)
 {
     struct gathered gathered = {.rows = json_new(work->arena, SP_JSON_ARRAY),
                                 .ceilings = json_new(work->arena, SP_JSON_ARRAY),
-                                .fits = json_new(work->arena, SP_JSON_OBJECT)};
+                                .fits = json_new(work->arena, SP_JSON_OBJECT),
+                                .noise = noise_of(work)};
     for (double head_dim = next_value(work, NULL, 0); isfinite(head_dim);
          head_dim = next_value(work, NULL, head_dim)) {
         (void)fit_head_dim(work, head_dim, &gathered);

@@ -107,7 +107,8 @@ static double priced_spread(struct calibration_work *work, const struct calls *c
     for (int i = 0; i < calls->n; i++) {
         residuals[i] = calls->items[i].log_rate - log(fmin(rates_at(rates, calls->items[i].k), ceiling));
     }
-    return robust_scale(work->arena, residuals, calls->n, 0);
+    int n_parameters = rates->model == RATE_TABLE ? rates->n_sizes : rates->fit.n_parameters;
+    return robust_scale(work->arena, residuals, calls->n, n_parameters);
 }
 
 static void add_rows(struct calibration_work *work, int pass, const struct rate_curve *rates, struct sp_json *rows)

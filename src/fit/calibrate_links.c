@@ -227,6 +227,108 @@ static void write_link(struct calibration_work *work, const struct link_key *key
     work->file = json_with_at(arena, work->file, "intra.tables", tables);
 }
 
+/* ---- too few sizes: the file's own table, all of it faster or slower -------------------------------------------- */
+
+/* Logarithms of measured over predicted, where the file has a table of just this operation and number of ranks. */
+static int ratios_of(const struct calibration_work *work, const struct link_key *key,
+                     const struct measured_points *points, double *ratios)
+{
+    const struct hardware_spec *before = work->out->before;
+    const struct group_placement group = {
+        .size = key->ranks, .stride = 1, .nodes = 1, .ranks_per_node = key->ranks, .tier = TIER_NVLINK};
+    for (int i = 0; i < before->intra.n_lines; i++) {
+        if (before->intra.lines[i].operation == key->operation && before->intra.lines[i].ranks == key->ranks) {
+            for (int j = 0; j < points->n; j++) {
+                ratios[j] = log(points->y[j] / collective_time(before, &group, key->operation, points->x[j]));
+            }
+            return points->n;
+        }
+    }
+    return 0;
+}
+
+static const struct sp_json *scaled_row(struct sp_arena *arena, const struct sp_json *row, double factor)
+{
+    struct sp_json *scaled = json_new(arena, SP_JSON_ARRAY);
+    for (const struct sp_json *value = row->first; value != NULL; value = value->next) {
+        bool is_time = value->next == NULL;
+        json_add(arena, scaled, NULL,
+                 is_time ? json_number(arena, json_rounded(value->number * factor, TABLE_DIGITS)) : value);
+    }
+    return scaled;
+}
+
+static void write_scaled(struct calibration_work *work, const struct link_key *key,
+                         const struct calibration_curve *curve, double factor)
+{
+    struct sp_arena *arena = work->arena;
+    const struct sp_json *old = json_at(work->file, "intra.tables");
+    struct sp_json *tables = kept_tables(arena, old, key, 0);
+    for (const struct sp_json *table = old->first; table != NULL; table = table->next) {
+        struct sp_json *rows = json_new(arena, SP_JSON_ARRAY);
+        for (const struct sp_json *row = sp_json_member(table, "rows")->first; row != NULL; row = row->next) {
+            if (is_replaced(row, key, 0)) {
+                json_add(arena, rows, NULL, scaled_row(arena, row, factor));
+            }
+        }
+        if (rows->count > 0) {
+            const char *note = sp_format(arena, "times x %.4g, from %s", factor, sp_json_member(table, "source")->string);
+            struct sp_json *scaled = calibration_table_json(work, curve, note);
+            json_add(arena, scaled, "columns", sp_json_member(table, "columns"));
+            json_add(arena, scaled, "rows", rows);
+            json_add(arena, tables, NULL, scaled);
+        }
+    }
+    work->file = json_with_at(arena, work->file, "intra.tables", tables);
+}
+
+/* What a size differs by from the factor of the others. */
+static double hold_out_ratio(struct sp_arena *arena, const double *ratios, int n)
+{
+    double *errors = sp_arena_array(arena, (size_t)n, sizeof(*errors));
+    double *others = sp_arena_array(arena, (size_t)n, sizeof(*others));
+    for (int i = 0; i < n; i++) {
+        int n_others = 0;
+        for (int j = 0; j < n; j++) {
+            if (j != i) {
+                others[n_others++] = ratios[j];
+            }
+        }
+        errors[i] = fabs(ratios[i] - robust_mean_of(arena, others, n_others).value);
+    }
+    return median_of(arena, errors, n);
+}
+
+/* Where sizes are too few for a curve of their own: one factor on the table that is there, if they agree on it. */
+static bool scale_link(struct calibration_work *work, const struct link_key *key, const struct measured_points *points,
+                       struct calibration_curve *curve)
+{
+    static const double most_spread = 0.1;
+    enum { FEWEST = 2 };
+    double *ratios = sp_arena_array(work->arena, (size_t)points->n + 1, sizeof(*ratios));
+    int n = ratios_of(work, key, points, ratios);
+    if (n < FEWEST) {
+        return false;
+    }
+    struct robust_mean mean = robust_mean_of(work->arena, ratios, n);
+    if (mean.sigma > most_spread) {
+        curve->reason = sp_format(work->arena, "%s, and they do not follow the file's table either (%.0f %% around a "
+                                               "factor of %.2f)",
+                                  curve->reason, 100 * mean.sigma, exp(mean.value));
+        return false;
+    }
+    struct calibration_parameter factor =
+        calibration_parameter_log("factor on its times", mean.value, mean.deviation, mean.freedom);
+    factor.dimension = SP_PURE;
+    curve->model = "the file's table, scaled";
+    curve->reason = NULL;
+    curve->spread = hypot(mean.sigma, mean.deviation);
+    curve->held_out = hold_out_ratio(work->arena, ratios, n);
+    calibration_parameter_add(curve, &factor);
+    write_scaled(work, key, curve, factor.value);
+    return true;
+}
+
 static void fit_link(struct calibration_work *work, const struct link_key *key)
 {
     struct sp_arena *arena = work->arena;
@@ -236,7 +338,8 @@ static void fit_link(struct calibration_work *work, const struct link_key *key)
     struct measured_points points = link_points(work, key);
     struct segments segments;
     if (!fit_points(work, &points, &segments, curve)) {
-        curve->advice = "seqplan measure --full --only collective";
+        curve->advice = "more sizes, for latency and bandwidth of their own: seqplan measure --full --only collective";
+        (void)scale_link(work, key, &points, curve);
         return;
     }
     /* sizes below the smallest that was measured stay as the file had them */

@@ -142,10 +142,13 @@ static int pair_errors(const double *first, const double *second, int n, double 
     return n_pairs;
 }
 
-/* From what repeated sizes differ by, or where there are none from what held-out ones do. */
+/* From what repeated sizes differ by, of this line or others, and what is lost between two sizes: a quarter of the error of
+ * a size that is left out, for the gap is then twice as wide and a curve's bend goes with its square. Where nothing is
+ * known of repetitions the error of such a size stands for all. */
 static double table_sigma(struct sp_arena *arena, const struct rate_points *points, const struct rate_curve *curve,
                           const double *errors)
 {
+    static const double gap = 0.25;
     double *residuals = sp_arena_array(arena, (size_t)points->n, sizeof(*residuals));
     int n = 0;
     for (int i = 0; i < points->n; i++) {
@@ -153,12 +156,66 @@ static double table_sigma(struct sp_arena *arena, const struct rate_points *poin
             residuals[n++] = errors[i] / sqrt(INTERPOLATION_VARIANCE);
         }
     }
-    double held_out = n > 0 ? robust_scale(arena, residuals, n, 0) : 0;
+    double left_out = n > 0 ? robust_scale(arena, residuals, n, 0) : 0;
     for (int i = 0; i < points->n; i++) {
         residuals[i] = points->log_rate[i] - table_at(curve, points->x[i]);
     }
-    bool has_repeats = points->n >= 2 * curve->n_sizes;
-    return has_repeats || n == 0 ? robust_scale(arena, residuals, points->n, curve->n_sizes) : held_out;
+    if (points->n >= 2 * curve->n_sizes) {
+        return hypot(robust_scale(arena, residuals, points->n, curve->n_sizes), gap * left_out);
+    }
+    if (points->noise > 0) {
+        return hypot(points->noise, gap * left_out);
+    }
+    return n > 0 ? left_out : robust_scale(arena, residuals, points->n, curve->n_sizes);
+}
+
+void rate_noise_add(struct rate_noise *noise, const struct rate_points *points)
+{
+    for (int i = 0; i < points->n;) {
+        int to = i + 1;
+        double sum = points->log_rate[i];
+        while (to < points->n && points->x[to] <= points->x[i]) {
+            sum += points->log_rate[to];
+            to++;
+        }
+        for (int j = i; j < to && to > i + 1; j++) {
+            if (noise->n == noise->capacity) {
+                noise->residuals =
+                    sp_arena_grow(noise->arena, noise->residuals, noise->n, &noise->capacity, sizeof(double));
+            }
+            noise->residuals[noise->n++] = points->log_rate[j] - sum / (to - i);
+        }
+        noise->n_sizes += to > i + 1 ? 1 : 0;
+        i = to;
+    }
+}
+
+double rate_noise_of(const struct rate_noise *noise)
+{
+    if (noise->n <= noise->n_sizes) {
+        return 0;
+    }
+    /* a mean of few takes up part of what its calls differ by */
+    double freedom = (double)noise->n / (double)(noise->n - noise->n_sizes);
+    return sqrt(freedom) * robust_scale(noise->arena, noise->residuals, (int)noise->n, 0);
+}
+
+/* Whether a curve with few parameters stands for the table: it predicts held-out points no worse, scatters no more, and
+ * passes by no size at a distance that noise does not explain. */
+static bool stands_for_table(const struct rate_curve *table, const struct rate_curve *tried, double *const pairs[2],
+                             const double medians[2], int n)
+{
+    static const double furthest = 3; /* deviations of one call */
+    if (!(medians[1] <= medians[0]) || tried->fit.sigma > table->sigma ||
+        richer_is_better(pairs[1], pairs[0], n, fmax(tried->fit.sigma, table->sigma))) {
+        return false;
+    }
+    for (int i = 0; i < table->n_sizes; i++) {
+        if (fabs(log(rates_at(tried, table->x[i])) - table->log_rate[i]) > furthest * table->sigma) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool rates_fit(struct sp_arena *arena, const struct rate_points *points, struct rate_curve *curve, struct sp_error *err)
@@ -186,10 +243,8 @@ bool rates_fit(struct sp_arena *arena, const struct rate_points *points, struct 
         struct sp_error why;
         int n = pair_errors(errors[RATE_TABLE], errors[i], points->n, pairs);
         bool is_tried = n > 0 && curve->n_sizes > i + 1 && fit_model(arena, points, (enum rate_model)i, &tried, &why);
-        double median_table = n > 0 ? median_of(arena, pairs[0], n) : 0;
-        double median_curve = is_tried ? median_of(arena, pairs[1], n) : 0;
-        if (is_tried && !isnan(median_curve) && median_curve <= median_table &&
-            !richer_is_better(pairs[1], pairs[0], n, fmax(tried.fit.sigma, curve->sigma))) {
+        double medians[2] = {is_tried ? median_of(arena, pairs[0], n) : 0, is_tried ? median_of(arena, pairs[1], n) : 0};
+        if (is_tried && stands_for_table(curve, &tried, pairs, medians, n)) {
             chosen = (enum rate_model)i;
         }
     }

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { POINTS_A_SEGMENT = 3, MOST_FOLDS = 12 };
+/* Two parameters a segment; with fewer sizes in all nothing would be left to check a curve by. */
+enum { POINTS_A_SEGMENT = 3, FEWEST_SIZES = 5, MOST_FOLDS = 12 };
 /* A copy of a size between its neighbours: interpolation errs by its own noise and half of theirs, 1 + 2/4. */
 static const double INTERPOLATION_VARIANCE = 1.5;
 static const double WILD = 4; /* deviations: a held-out error beyond them counts as that much */
@@ -313,10 +314,9 @@ bool segments_fit(struct sp_arena *arena, const struct measured_points *points, 
 {
     *segments = (struct segments){.n_segments = 0};
     int n_sizes = count_sizes(points, 0, points->n);
-    if (n_sizes < POINTS_A_SEGMENT) {
-        return sp_fail(err, SP_ERROR_INPUT,
-                       "%d size%s: latency and bandwidth need %d or more", n_sizes, sp_plural(n_sizes),
-                       (int)POINTS_A_SEGMENT);
+    if (n_sizes < FEWEST_SIZES) {
+        return sp_fail(err, SP_ERROR_INPUT, "%d size%s: latency and bandwidth need %d or more to be fitted and checked",
+                       n_sizes, sp_plural(n_sizes), (int)FEWEST_SIZES);
     }
     struct ranges ranges = {.arena = arena, .points = points, .scale = noise_scale(arena, points)};
     price_ranges(&ranges);

@@ -154,7 +154,17 @@ struct rate_points {
     int n;
     const double *x, *log_rate; /* by x */
     bool is_linear;             /* how the program interpolates: rate in log x, not log rate in log x */
+    double noise;               /* what calls of one size differ by, as other lines show it; 0: not known */
 };
+/* From the sizes of which there are several calls, of many lines together; 0: there are none. */
+struct rate_noise {
+    struct sp_arena *arena;
+    double *residuals;
+    int64_t n, capacity;
+    int n_sizes;
+};
+void rate_noise_add(struct rate_noise *noise, const struct rate_points *points);
+double rate_noise_of(const struct rate_noise *noise);
 struct rate_curve {
     enum rate_model model;
     int n_sizes;
