@@ -22,10 +22,9 @@ static bool read_groups(const char *only, unsigned *groups, struct sp_error *err
     if (!option_list_names(&list, measurement_group_names, groups, err)) {
         return false;
     }
-    const unsigned never = 1U << MEASUREMENT_METHOD | 1U << MEASUREMENT_LAYER;
-    if ((*groups & never) != 0) {
+    if ((*groups & ~(usual_groups | 1U << MEASUREMENT_LATENCY)) != 0) {
         return sp_fail(err, SP_ERROR_USAGE,
-                       "--only: method and layer are not fitted, they judge: expected some of copy, gemm, attention, "
+                       "--only: whole methods, layers and steps are not fitted, they judge: expected some of copy, gemm, attention, "
                        "elementwise, optimizer, collective, latency");
     }
     return true;

@@ -260,33 +260,32 @@ static bool predict_latency(const struct fit_machine *machine, const struct meas
     return sp_fail(err, SP_ERROR_INPUT, "a latency of this kind (\"%.40s\") is not one of the model's", how);
 }
 
+static bool predict_gemm(const struct fit_machine *machine, const struct measurement *line, double *seconds,
+                         struct sp_error *err)
+{
+    struct gemm_point point;
+    if (!gemm_point_read(line, &point, err)) {
+        return false;
+    }
+    *seconds = gemm_alone(machine->hardware, &point.call);
+    return true;
+}
+
 bool fit_predict_kernel(const struct fit_machine *machine, const struct measurement *line, double *seconds,
                         struct sp_error *err)
 {
-    struct gemm_point gemm;
-    switch (line->group) {
-    case MEASUREMENT_COPY:
-        return predict_copy(machine, line, seconds, err);
-    case MEASUREMENT_GEMM:
-        if (!gemm_point_read(line, &gemm, err)) {
-            return false;
-        }
-        *seconds = gemm_alone(machine->hardware, &gemm.call);
-        return true;
-    case MEASUREMENT_ATTENTION:
-        return predict_attention(machine, line, seconds, err);
-    case MEASUREMENT_ELEMENTWISE:
-    case MEASUREMENT_OPTIMIZER:
-        return predict_elementwise(machine, line, seconds, err);
-    case MEASUREMENT_COLLECTIVE:
-        return predict_collective(machine, line, seconds, err);
-    case MEASUREMENT_LATENCY:
-        return predict_latency(machine, line, seconds, err);
-    case MEASUREMENT_METHOD:
-    case MEASUREMENT_LAYER:
-    case N_MEASUREMENT_GROUPS:
-        break;
-    }
-    return sp_fail(err, SP_ERROR_INPUT, "the group %s is not one of single kernels",
-                   measurement_group_names[line->group]);
+    typedef bool (*prediction)(const struct fit_machine *, const struct measurement *, double *, struct sp_error *);
+    static const prediction predictions[N_MEASUREMENT_GROUPS] = {
+        [MEASUREMENT_COPY] = predict_copy,
+        [MEASUREMENT_GEMM] = predict_gemm,
+        [MEASUREMENT_ATTENTION] = predict_attention,
+        [MEASUREMENT_ELEMENTWISE] = predict_elementwise,
+        [MEASUREMENT_OPTIMIZER] = predict_elementwise,
+        [MEASUREMENT_COLLECTIVE] = predict_collective,
+        [MEASUREMENT_LATENCY] = predict_latency,
+    };
+    prediction predict = predictions[line->group];
+    return predict == NULL ? sp_fail(err, SP_ERROR_INPUT, "the group %s is not one of single kernels",
+                                     measurement_group_names[line->group])
+                           : predict(machine, line, seconds, err);
 }
