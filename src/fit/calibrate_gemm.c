@@ -165,8 +165,21 @@ static bool calibrate_pass(struct calibration_work *work, int pass, struct sp_js
     return true;
 }
 
+static bool has_lines(const struct calibration_work *work)
+{
+    for (size_t i = 0; i < work->n_lines; i++) {
+        if (work->lines[i]->group == MEASUREMENT_GEMM) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void calibrate_gemm(struct calibration_work *work)
 {
+    if (!has_lines(work)) {
+        return;
+    }
     struct sp_arena *arena = work->arena;
     const struct sp_json *old = json_at(work->file, "gpu.gemm");
     struct sp_json *rows = json_new(arena, SP_JSON_ARRAY);
