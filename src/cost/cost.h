@@ -100,6 +100,9 @@ double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n, doub
 
 /* bytes / element-wise bandwidth + kernels x kernel latency (eq. 26). */
 double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels);
+/* A copy inside the device memory, from its table; bytes read plus written. Of measured points, log-log between them, the
+ * first below them, the bandwidth of the last two beyond. */
+double copy_time(const struct gpu_spec *gpu, double bytes);
 
 /* ---- links (collective_time.c) ---------------------------------------------------------------------------------- */
 

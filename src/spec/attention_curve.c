@@ -211,6 +211,7 @@ static size_t fill_curve(const struct attention_reading *all, size_t first, stru
     curve->kind = (enum sp_figure_kind)from.kind;
     curve->source = from.source;
     curve->note = from.note;
+    curve->spread = from.spread;
     curve->n_lines = (int)n_lines;
     curve->lines = lines;
     return count;

@@ -108,6 +108,7 @@ struct gemm_curve {
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int64_t tile_rows;
     int64_t tile_columns;
     int n_points[N_GEMM_PASSES];
@@ -166,6 +167,7 @@ struct attention_curve {
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int n_lines;
     const struct attention_line *lines; /* sorted by pass, mask, head_dim, heads */
     int n_tilings;                      /* 0: the lines alone */
@@ -178,6 +180,7 @@ struct time_curve { /* seconds by bytes, ascending, log-log interpolated */
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int n_points;
     const double *log_bytes;
     const double *log_seconds;
@@ -288,6 +291,9 @@ struct hardware_spec {
 /* name_or_path: a name in hardware/ or a file; network_name NULL keeps the node's own, "ideal" sets is_ideal on it. */
 bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
                    struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
+/* A file's content as if it had been read from `path`, which errors name. Borrows path and json. */
+bool hardware_from_json(struct sp_arena *arena, const char *path, const struct sp_json *json,
+                        struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
 /* GPUs of the largest cluster that its links join: a node or a domain where there is no network between nodes. */
 int64_t hardware_largest_cluster(const struct hardware_spec *hardware);
 /* Paths beginning with gpu., node., intra., network. */
