@@ -58,18 +58,31 @@ struct attention_call {
     double value_head_dim; /* of values and the output */
     double element_bytes;  /* of q, k, v, o: 2 in bf16 */
     bool is_backward;
+    /* Of kernels whose tiles are known; the others' curves do not tell these apart. */
+    bool is_step;       /* a step of several over the same queries: forward merges into float32 sums, backward is the
+                           kernel alone, without what is done once for all steps */
+    bool sums_gradients; /* backward adds dK and dV to float32 sums */
 };
 
 /* 2 B H (d + dv) pairs forward, 2 B H (3 d + 2 dv) pairs backward: 4 and 10 B H d when both are equal (eq. 20). */
 double attention_flop(const struct attention_call *call);
 /* FLOP / rate(kernel, pass, mask, head_dim, heads, length), never under one kernel latency. The length of a block is the
- * side of the square with as many pairs (eq. 21). */
+ * side of the square with as many pairs (eq. 21). Of a kernel whose tiles are known: their cycles over the clock (eq. 28, 29). */
 double attention_time(const struct gpu_spec *gpu, const struct attention_call *call);
 /* q, k, v in, o out (backward: also dO in, dq, dk, dv out); keys and values are read again for every wave of query tiles
  * once they outgrow the L2 (eq. 22). */
 double attention_hbm_bytes(const struct gpu_spec *gpu, const struct attention_call *call);
 /* Distance of a call from what the curve was measured on: true when head_dim has no line of its own. */
 bool attention_is_extrapolated(const struct attention_curve *curve, double head_dim);
+/* How the kernel cuts the call (attention_tiles.c); NULL: not known of this pass and head dimension. */
+const struct attention_tiling *attention_tiling_of(const struct attention_call *call);
+/* Its thread blocks, and the cycles until the last of them ends (eq. 28). */
+double attention_thread_blocks(const struct attention_tiling *tiling, const struct attention_call *call);
+double attention_cycles(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                        const struct attention_call *call);
+/* Those over the clock (eq. 29), and backward, but in a step, what goes before and after the kernel (eq. 28a). */
+double attention_tiled_time(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                            const struct attention_call *call);
 
 struct gemm_call { /* C[m, n] = A[m, k] B[k, n] */
     enum pass pass;

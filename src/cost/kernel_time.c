@@ -133,6 +133,10 @@ double attention_time(const struct gpu_spec *gpu, const struct attention_call *c
     if (pairs < 0.5) {
         return 0;
     }
+    const struct attention_tiling *tiling = attention_tiling_of(call);
+    if (tiling != NULL) {
+        return attention_tiled_time(gpu, tiling, call);
+    }
     double length = sqrt(call->block.is_causal ? 2 * pairs : pairs);
     double rate = curve_rate(call, length, call->batch * call->heads) * rate_share(gpu, false);
     if (call->element_bytes > 2) { /* float32: no curve is measured, the bf16 one scaled by the peaks stands in */

@@ -142,7 +142,9 @@ struct attention_call problem_call(const struct attention_problem *problem, stru
                                    .head_dim = problem->head_dim,
                                    .value_head_dim = problem->value_head_dim,
                                    .element_bytes = problem->element_bytes,
-                                   .is_backward = is_backward};
+                                   .is_backward = is_backward,
+                                   .is_step = problem->traits->kernel_merges && problem->ranks > 1,
+                                   .sums_gradients = problem->traits->calls_by_chunk && problem->ranks > 1};
 }
 
 double problem_attention_time(const struct attention_problem *problem, struct attention_block block, bool is_backward)
@@ -154,6 +156,72 @@ double problem_attention_time(const struct attention_problem *problem, struct at
 double problem_overlapped(const struct attention_problem *problem, double compute_s, double link_s)
 {
     return fmax(link_s, compute_s + problem->link_sm_share * link_s);
+}
+
+/* Until when a kernel of equal blocks lasts, of which `taken` multiprocessors are another's until link_s: the first moment by
+ * which the others and these have begun and ended enough whole blocks. */
+static double whole_blocks_time(double blocks, double block_s, double taken, double link_s, double sm_count)
+{
+    double first_s = 0;
+    for (double begun = 0; begun <= blocks; begun++) {
+        const double ends_s[2] = {begun * block_s, link_s + begun * block_s};
+        for (int i = 0; i < 2; i++) {
+            double free = floor(ends_s[i] / block_s + 1e-9) * (sm_count - taken);
+            double late = floor(fmax(ends_s[i] - link_s, 0) / block_s + 1e-9) * taken;
+            bool is_enough = free + late >= blocks - 1e-9;
+            if (is_enough && (first_s <= 0 || ends_s[i] < first_s)) {
+                first_s = ends_s[i];
+            }
+        }
+        if (first_s > 0) {
+            return first_s;
+        }
+    }
+    return blocks * block_s;
+}
+
+/* A kernel of NCCL and one of a few long blocks: what finds its multiprocessor taken begins when the transfer is over. */
+static double beside_transfer(const struct attention_problem *problem, const struct beside *beside, double blocks,
+                              double link_s)
+{
+    enum { FEW_WAVES = 4 };
+    double sm_count = problem->hardware->gpu.sm_count.value;
+    double taken = problem->link_sm_share * sm_count;
+    double waves = ceil(blocks / sm_count);
+    double shared_s = beside->kernel_s + problem->link_sm_share * link_s;
+    bool is_even = !beside->block.is_causal && beside->kernel_s > 0;
+    if (is_even && waves <= FEW_WAVES && taken > 0) {
+        double whole_s = whole_blocks_time(blocks, beside->kernel_s / waves, taken, link_s, sm_count);
+        shared_s = fmax(beside->kernel_s, whole_s);
+    }
+    return fmax(link_s, shared_s + beside->other_s);
+}
+
+/* A copy inside the GPU runs on its multiprocessors, before what was queued at a lower priority; for nothing while the kernel
+ * starts, and where enough of them are idle. */
+static double beside_copy(const struct attention_problem *problem, const struct attention_tiling *tiling,
+                          const struct beside *beside, double blocks, double link_s)
+{
+    const struct attention_harness *harness = &problem->curve->harness;
+    double sm_count = problem->hardware->gpu.sm_count.value;
+    double idle = fmax(sm_count - blocks, 0);
+    double displaced = 1 - fmin(idle / harness->copy_sms.value, 1);
+    double start_s = tiling->start.value / problem->curve->clock.most_hz.value;
+    double busy_s = beside->kernel_s > 0 ? beside->kernel_s + displaced * fmax(link_s - start_s, 0) : 0;
+    double waited_s = link_s >= beside->kernel_s && link_s > 0 ? harness->wait.value : 0;
+    return fmax(link_s, busy_s) + waited_s + beside->other_s;
+}
+
+double problem_beside(const struct attention_problem *problem, const struct beside *beside, double link_s)
+{
+    struct attention_call call = problem_call(problem, beside->block, beside->is_backward);
+    const struct attention_tiling *tiling = attention_tiling_of(&call);
+    if (tiling == NULL) {
+        return problem_overlapped(problem, beside->kernel_s + beside->other_s, link_s);
+    }
+    double blocks = attention_thread_blocks(tiling, &call);
+    return problem->is_local ? beside_copy(problem, tiling, beside, blocks, link_s)
+                             : beside_transfer(problem, beside, blocks, link_s);
 }
 
 /* On one rank every exchange but the materialised scores is the plain kernel. */

@@ -335,6 +335,7 @@ struct point {
     bool is_last_layer;
     bool
         is_first_backward; /* no gradient of a layer before it is on its way: the last layer, where a rank has one chunk */
+    bool is_last_backward; /* no layer before it is prefetched: the first one, where a rank has one chunk */
     bool is_recomputed;    /* this layer keeps its input only */
     struct saved_layer saved;
 };
@@ -369,7 +370,7 @@ struct stage_sums {
     double workspace_bytes;
     double trained, head_trained;    /* parameters; of the head, where its gradient counts among those of the stage */
     double forward[MAX_LAYER_KINDS]; /* buffers of sharding, by the kind of the layer at work */
-    double backward[MAX_LAYER_KINDS][2]; /* by whether it is the last */
+    double backward[MAX_LAYER_KINDS][2][2]; /* by whether its backward is the first of the stage, and the last */
     double head[MAX_LAYER_KINDS];
 };
 void sum_memory(const struct step_shape *shape, struct memory_sums *sums);
