@@ -51,13 +51,10 @@ static const struct sp_json *quantity_json(struct sp_arena *arena, double value,
     return is_plain ? json_number(arena, rounded) : json_text(arena, sp_quantity_exact(arena, rounded, dimension));
 }
 
-void calibration_figure_set(struct calibration_work *work, const char *path,
-                            const struct calibration_parameter *parameter, const char *note)
+const struct sp_json *calibration_figure_json(const struct calibration_work *work,
+                                              const struct calibration_parameter *parameter, const char *note)
 {
     struct sp_arena *arena = work->arena;
-    if (!parameter->is_known) {
-        return;
-    }
     struct sp_json *figure = json_new(arena, SP_JSON_OBJECT);
     json_add(arena, figure, "value", quantity_json(arena, parameter->value, parameter->dimension));
     json_add(arena, figure, "kind", json_text(arena, "fitted"));
@@ -65,7 +62,15 @@ void calibration_figure_set(struct calibration_work *work, const char *path,
     json_add(arena, figure, "note", json_text(arena, note));
     json_add(arena, figure, "low", quantity_json(arena, fmin(parameter->low, parameter->value), parameter->dimension));
     json_add(arena, figure, "high", quantity_json(arena, fmax(parameter->high, parameter->value), parameter->dimension));
-    work->file = json_with_at(arena, work->file, path, figure);
+    return figure;
+}
+
+void calibration_figure_set(struct calibration_work *work, const char *path,
+                            const struct calibration_parameter *parameter, const char *note)
+{
+    if (parameter->is_known) {
+        work->file = json_with_at(work->arena, work->file, path, calibration_figure_json(work, parameter, note));
+    }
 }
 
 static const struct sp_json *parameter_json(struct sp_arena *arena, const struct calibration_parameter *parameter)

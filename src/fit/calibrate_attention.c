@@ -270,7 +270,7 @@ static struct sp_json *kept_entries(struct calibration_work *work, const struct 
         if (rows->count == 0) {
             continue;
         }
-        const struct sp_json *kept = json_with(arena, entry, "rows", rows);
+        const struct sp_json *kept = json_with(arena, json_with(arena, entry, "rows", rows), "tiles", NULL);
         if (ceiling != NULL) {
             struct sp_json *limits = kept_rows(arena, sp_json_member(ceiling, "rows"), fitted);
             kept = json_with(arena, kept, "ceiling", json_with(arena, ceiling, "rows", limits));
@@ -289,11 +289,25 @@ static struct sp_json *texts_json(struct sp_arena *arena, const char *const *tex
     return list;
 }
 
+/* How the kernel cuts its work is its own, on whatever machine: what the file says of that stays. */
+static const struct sp_json *old_tiles(const struct calibration_work *work)
+{
+    for (const struct sp_json *entry = json_at(work->file, "gpu.attention")->first; entry != NULL;
+         entry = entry->next) {
+        const struct sp_json *tiles = sp_json_member(entry, "tiles");
+        if (tiles != NULL && strcmp(sp_json_member(entry, "kernel")->string, work->request->kernel) == 0) {
+            return tiles;
+        }
+    }
+    return NULL;
+}
+
 static void write_table(struct calibration_work *work, const struct gathered *gathered)
 {
     static const char *const columns[] = {"pass", "mask", "head_dim", "heads", "sequence", "flop_per_s"};
     static const char *const limits[] = {"pass", "mask", "head_dim", "flop_per_s"};
     struct sp_arena *arena = work->arena;
+    const struct sp_json *tiles = old_tiles(work);
     struct sp_json *entries = kept_entries(work, gathered->rows);
     struct sp_json *entry = json_new(arena, SP_JSON_OBJECT);
     json_add(arena, entry, "kernel", json_text(arena, work->request->kernel));
@@ -316,6 +330,9 @@ static void write_table(struct calibration_work *work, const struct gathered *ga
         json_add(arena, ceiling, "columns", texts_json(arena, limits, SP_COUNT_OF(limits)));
         json_add(arena, ceiling, "rows", gathered->ceilings);
         json_add(arena, entry, "ceiling", ceiling);
+    }
+    if (tiles != NULL) {
+        json_add(arena, entry, "tiles", tiles);
     }
     json_add(arena, entries, NULL, entry);
     work->file = json_with_at(arena, work->file, "gpu.attention", entries);
@@ -350,5 +367,6 @@ void calibrate_attention(struct calibration_work *work)
     }
     if (gathered.rows->count > 0) {
         write_table(work, &gathered);
+        calibrate_tiles(work);
     }
 }

@@ -220,6 +220,8 @@ void calibration_parameter_add(struct calibration_curve *curve, const struct cal
 /* The figure at path with a fitted value, its interval and a note; `is_known` false leaves it as it was. */
 void calibration_figure_set(struct calibration_work *work, const char *path,
                             const struct calibration_parameter *parameter, const char *note);
+const struct sp_json *calibration_figure_json(const struct calibration_work *work,
+                                              const struct calibration_parameter *parameter, const char *note);
 /* "fit" of a table: model, points, held-out error, parameters, covariance. */
 const struct sp_json *calibration_fit_json(struct sp_arena *arena, const struct calibration_curve *curve);
 /* kind, source, note, spread, fit: the members of a fitted table before its columns. */
@@ -234,6 +236,7 @@ void calibrate_copy(struct calibration_work *work);        /* calibrate_links.c:
 void calibrate_collectives(struct calibration_work *work); /* inside a node */
 void calibrate_gemm(struct calibration_work *work);
 void calibrate_attention(struct calibration_work *work);
+void calibrate_tiles(struct calibration_work *work); /* part of it */
 void calibrate_elementwise(struct calibration_work *work); /* calibrate_figures.c */
 void calibrate_host(struct calibration_work *work);        /* PCIe and launches */
 void calibrate_overlap(struct calibration_work *work);     /* after attention and gemm */
