@@ -21,6 +21,7 @@ struct bench {
     struct measurement lines[MOST_LINES];
     int n;
     double noise;
+    const char *kernel;
     uint64_t random;
     struct calibration_run run;
     struct calibration_request request;
@@ -55,6 +56,7 @@ static int open_bench(void **state)
     bench->arena = sp_arena_open();
     bench->random = 61;
     bench->noise = 0.01;
+    bench->kernel = "cudnn";
     assert_true(hardware_read(bench->arena, "dgx-h200", NULL, &bench->truth, &err));
     *state = bench;
     return 0;
@@ -93,7 +95,7 @@ static void add_timed(struct bench *bench, const char *group, const char *parame
 /* A line as the true machine has it. */
 static void add(struct bench *bench, const char *group, const char *parameters, double bytes)
 {
-    const struct fit_machine machine = {&bench->truth, "cudnn"};
+    const struct fit_machine machine = {&bench->truth, bench->kernel};
     struct sp_error err;
     double seconds = 0;
     double noise = bench->noise;
@@ -115,7 +117,7 @@ static bool run(struct bench *bench, unsigned groups, struct sp_error *err)
         .key = "77", .machine = machine.json, .rows = bench->lines, .n_rows = (size_t)bench->n};
     bench->request = (struct calibration_request){.hardware = "dgx-h200",
                                                   .name = "mine",
-                                                  .kernel = "cudnn",
+                                                  .kernel = bench->kernel,
                                                   .groups = groups,
                                                   .runs = &bench->run,
                                                   .n_runs = 1};
@@ -296,6 +298,52 @@ static void attention_comes_back(void **state)
         n_old += call.curve->lines[i].head_dim == 64 ? 1 : 0;
     }
     assert_int_equal(n_old, 4);
+}
+
+/* A machine whose products draw a fifth more: what its blocks take stays, the clock is lower. */
+static void a_clock_comes_back(void **state)
+{
+    struct bench *bench = *state;
+    bench->kernel = "seqplan";
+    struct attention_curve *curves = sp_arena_array(bench->arena, (size_t)bench->truth.gpu.n_attention, sizeof(*curves));
+    memcpy(curves, bench->truth.gpu.attention, (size_t)bench->truth.gpu.n_attention * sizeof(*curves));
+    struct attention_curve *own = NULL;
+    for (int i = 0; i < bench->truth.gpu.n_attention; i++) {
+        own = strcmp(curves[i].kernel, "seqplan") == 0 ? &curves[i] : own;
+    }
+    assert_non_null(own);
+    assert_true(own->n_tilings > 1);
+    struct attention_tiling *tilings = sp_arena_array(bench->arena, (size_t)own->n_tilings, sizeof(*tilings));
+    memcpy(tilings, own->tilings, (size_t)own->n_tilings * sizeof(*tilings));
+    for (int i = 0; i < own->n_tilings; i++) {
+        tilings[i].power.value *= 1.2;
+    }
+    own->tilings = tilings;
+    bench->truth.gpu.attention = curves;
+    for (int i = 0; i < 4; i++) {
+        for (int tokens = 5000; tokens < 90000; tokens *= 2) {
+            add(bench, "attention",
+                sp_format(bench->arena,
+                          "\"pass\":\"%s\",\"mask\":\"%s\",\"tokens\":%d,\"heads\":40,\"kv_heads\":8,\"head_dim\":128",
+                          i / 2 == 0 ? "forward" : "backward", i % 2 == 0 ? "full" : "causal", tokens),
+                0);
+            struct measurement *line = &bench->lines[bench->n - 1];
+            line->flop = (i / 2 == 0 ? 4 : 10) * 40.0 * 128 * tokens * (i % 2 == 0 ? tokens : (tokens + 1) / 2.0);
+        }
+    }
+    must_run(bench, 1U << MEASUREMENT_ATTENTION);
+    const struct attention_curve *after = gpu_attention_curve(&bench->out.after->gpu, "seqplan");
+    const struct attention_curve *before = gpu_attention_curve(&bench->out.before->gpu, "seqplan");
+    assert_int_equal(after->n_tilings, before->n_tilings);
+    for (int i = 0; i < after->n_tilings; i++) {
+        bool is_fitted = after->tilings[i].head_dim == 128;
+        double expected = before->tilings[i].power.value * (is_fitted ? 1.2 : 1);
+        assert_close(after->tilings[i].power.value, expected, is_fitted ? 0.03 : 1e-12);
+        assert_close(after->tilings[i].step.value, before->tilings[i].step.value, 0);
+        assert_true(!is_fitted || holds(&after->tilings[i].power, expected));
+    }
+    assert_true(bench->out.groups[MEASUREMENT_ATTENTION].before.median > 0.03);
+    assert_true(bench->out.groups[MEASUREMENT_ATTENTION].after.median < 0.015);
 }
 
 /* ---- links ------------------------------------------------------------------------------------------------------ */
@@ -497,6 +545,7 @@ int main(void)
         TEST(products_come_back_whatever_their_last_wave),
         TEST(short_products_leave_the_ceiling),
         TEST(attention_comes_back),
+        TEST(a_clock_comes_back),
         TEST(a_table_follows_its_fit),
         TEST(collectives_over_nodes_come_back),
         TEST(few_sizes_scale_the_table_or_leave_it),
