@@ -70,14 +70,71 @@ static void describe_segments(struct calibration_work *work, const struct segmen
     }
 }
 
-static bool fit_points(struct calibration_work *work, const struct measured_points *points, struct segments *segments,
+/* Times by bytes: segments, or where these describe the points too poorly the measured sizes as they stand. */
+struct times {
+    struct segments segments;
+    bool is_table;
+    struct rate_curve table;
+};
+
+/* Held-out errors of both at the sizes between the ends: a table has no others. */
+static bool table_is_better(struct sp_arena *arena, const struct measured_points *points, struct times *times)
+{
+    size_t n = (size_t)points->n;
+    double *log_y = sp_arena_array(arena, n, sizeof(*log_y));
+    double *errors = sp_arena_array(arena, n, sizeof(*errors));
+    double *pairs[2] = {sp_arena_array(arena, n, sizeof(double)), sp_arena_array(arena, n, sizeof(double))};
+    const struct rate_points as_rates = {.n = points->n, .x = points->x, .log_rate = log_y};
+    struct sp_error err;
+    int n_pairs = 0;
+    for (int i = 0; i < points->n; i++) {
+        log_y[i] = log(points->y[i]);
+    }
+    if (!rates_fit_table(arena, &as_rates, &times->table, errors, &err)) {
+        return false;
+    }
+    for (int i = 0; i < points->n; i++) {
+        if (!isnan(errors[i])) {
+            pairs[0][n_pairs] = times->segments.errors[i];
+            pairs[1][n_pairs++] = errors[i];
+        }
+    }
+    times->table.held_out = n_pairs > 0 ? median_of(arena, pairs[1], n_pairs) : -1;
+    return n_pairs > 0 && times->table.sigma < times->segments.fit.sigma &&
+           richer_is_better(pairs[0], pairs[1], n_pairs, times->segments.fit.sigma);
+}
+
+static void describe_table(struct calibration_work *work, const struct times *times, struct calibration_curve *curve)
+{
+    enum { FEW_CALLS = 4 };
+    const struct rate_curve *table = &times->table;
+    curve->model = sp_format(work->arena, "table of %d sizes", table->n_sizes);
+    curve->spread = table->sigma;
+    curve->held_out = table->held_out;
+    for (int end = 0; end < 2; end++) {
+        int i = end == 0 ? 0 : table->n_sizes - 1;
+        struct calibration_parameter time = calibration_parameter_log(
+            sp_format(work->arena, "time of %s", sp_quantity_print(work->arena, table->x[i], SP_BYTES)),
+            table->log_rate[i], table->sigma, FEW_CALLS);
+        time.dimension = SP_SECONDS;
+        calibration_parameter_add(curve, &time);
+    }
+}
+
+static bool fit_points(struct calibration_work *work, const struct measured_points *points, struct times *times,
                        struct calibration_curve *curve)
 {
     struct sp_error err = {.kind = SP_ERROR_NONE};
+    struct segments *segments = &times->segments;
     curve->n_points = points->n;
     if (!segments_fit(work->arena, points, segments, &err)) {
         curve->reason = sp_strdup(work->arena, err.text);
         return false;
+    }
+    times->is_table = table_is_better(work->arena, points, times);
+    if (times->is_table) {
+        describe_table(work, times, curve);
+        return true;
     }
     curve->model = segments->n_segments == 1 ? "1 segment" : sp_format(work->arena, "%d segments", segments->n_segments);
     curve->n_outliers = segments->fit.n_outliers;
@@ -105,9 +162,13 @@ static double time_of(const void *user, double bytes)
 }
 
 /* Every segment on its own, so that a step between two stays one. */
-static struct curve_samples sample_segments(struct sp_arena *arena, const struct segments *segments, double first)
+static struct curve_samples sample_times(struct sp_arena *arena, const struct times *times, double first)
 {
     struct curve_samples samples = {.arena = arena};
+    const struct segments *segments = &times->segments;
+    if (times->is_table) {
+        return rates_sample(arena, &times->table);
+    }
     const struct curve_sampling sampling = {.value = time_of, .user = segments, .tolerance = TABLE_TOLERANCE};
     for (int s = 0; s < segments->n_segments; s++) {
         double from = s == 0 ? first : ceil(segments->begin[s]);
@@ -122,7 +183,8 @@ static struct curve_samples sample_segments(struct sp_arena *arena, const struct
 /* Below the smallest measured size the first line goes on, where its latency is known. */
 static double first_size(const struct measured_points *points, const struct calibration_curve *curve)
 {
-    return curve->parameters[0].is_known ? fmin(SMALLEST_MESSAGE, points->x[0]) : points->x[0];
+    bool goes_on = curve->n_covariance > 0 && curve->parameters[0].is_known;
+    return goes_on ? fmin(SMALLEST_MESSAGE, points->x[0]) : points->x[0];
 }
 
 static void add_texts(struct sp_arena *arena, struct sp_json *table, const char *const *columns, size_t n)
@@ -204,16 +266,17 @@ static bool has_smaller_rows(const struct sp_json *tables, const struct link_key
     return false;
 }
 
-static void write_link(struct calibration_work *work, const struct link_key *key, const struct segments *segments,
+static void write_link(struct calibration_work *work, const struct link_key *key, const struct times *times,
                        const struct calibration_curve *curve, double first)
 {
     static const char *const columns[] = {"operation", "ranks", "bytes", "seconds"};
     struct sp_arena *arena = work->arena;
     struct sp_json *tables = kept_tables(arena, json_at(work->file, "intra.tables"), key, first);
-    struct sp_json *table = calibration_table_json(work, curve, "bytes as enum of nccl-tests: the whole result or input");
+    struct sp_json *table = calibration_table_json(
+        work, curve, "bytes as nccl-tests counts them: the whole result, input or buffer, or one message");
     add_texts(arena, table, columns, SP_COUNT_OF(columns));
     struct sp_json *rows = json_new(arena, SP_JSON_ARRAY);
-    struct curve_samples samples = sample_segments(arena, segments, first);
+    struct curve_samples samples = sample_times(arena, times, first);
     for (int64_t i = 0; i < samples.n; i++) {
         struct sp_json *row = json_new(arena, SP_JSON_ARRAY);
         json_add(arena, row, NULL, json_text(arena, collective_names[key->operation]));
@@ -282,8 +345,8 @@ static void write_scaled(struct calibration_work *work, const struct link_key *k
     work->file = json_with_at(arena, work->file, "intra.tables", tables);
 }
 
-/* What a size differs by from the factor of the others. */
-static double hold_out_ratio(struct sp_arena *arena, const double *ratios, int n)
+/* |log error| of each point from the factor of the others. */
+static double *hold_out_ratios(struct sp_arena *arena, const double *ratios, int n)
 {
     double *errors = sp_arena_array(arena, (size_t)n, sizeof(*errors));
     double *others = sp_arena_array(arena, (size_t)n, sizeof(*others));
@@ -296,37 +359,77 @@ static double hold_out_ratio(struct sp_arena *arena, const double *ratios, int n
         }
         errors[i] = fabs(ratios[i] - robust_mean_of(arena, others, n_others).value);
     }
-    return median_of(arena, errors, n);
+    return errors;
 }
 
-/* Where sizes are too few for a curve of their own: one factor on the table that is there, if they agree on it. */
-static bool scale_link(struct calibration_work *work, const struct link_key *key, const struct measured_points *points,
-                       struct calibration_curve *curve)
+/* One factor on the table that is there. */
+struct scaling {
+    int n; /* 0: there is no table */
+    struct robust_mean mean;
+    const double *errors; /* of each point */
+};
+
+static struct scaling scaling_of(struct calibration_work *work, const struct link_key *key,
+                                 const struct measured_points *points)
 {
-    static const double most_spread = 0.1;
     enum { FEWEST = 2 };
     double *ratios = sp_arena_array(work->arena, (size_t)points->n + 1, sizeof(*ratios));
     int n = ratios_of(work, key, points, ratios);
     if (n < FEWEST) {
-        return false;
+        return (struct scaling){.n = 0};
     }
-    struct robust_mean mean = robust_mean_of(work->arena, ratios, n);
-    if (mean.sigma > most_spread) {
-        curve->reason = sp_format(work->arena, "%s, and they do not follow the file's table either (%.0f %% around a "
-                                               "factor of %.2f)",
-                                  curve->reason, 100 * mean.sigma, exp(mean.value));
-        return false;
-    }
+    return (struct scaling){.n = n,
+                            .mean = robust_mean_of(work->arena, ratios, n),
+                            .errors = hold_out_ratios(work->arena, ratios, n)};
+}
+
+static void scale_link(struct calibration_work *work, const struct link_key *key, const struct scaling *scaling,
+                       struct calibration_curve *curve)
+{
+    const struct robust_mean *mean = &scaling->mean;
     struct calibration_parameter factor =
-        calibration_parameter_log("factor on its times", mean.value, mean.deviation, mean.freedom);
+        calibration_parameter_log("factor on its times", mean->value, mean->deviation, mean->freedom);
     factor.dimension = SP_PURE;
     curve->model = "the file's table, scaled";
     curve->reason = NULL;
-    curve->spread = hypot(mean.sigma, mean.deviation);
-    curve->held_out = hold_out_ratio(work->arena, ratios, n);
+    curve->spread = hypot(mean->sigma, mean->deviation);
+    curve->held_out = median_of(work->arena, scaling->errors, scaling->n);
+    curve->n_parameters = 0;
+    curve->n_covariance = 0;
     calibration_parameter_add(curve, &factor);
     write_scaled(work, key, curve, factor.value);
-    return true;
+}
+
+/* Where sizes are too few for a curve of their own: the scaled table, if they agree on it. */
+static void scale_few(struct calibration_work *work, const struct link_key *key, const struct scaling *scaling,
+                      struct calibration_curve *curve)
+{
+    static const double most_spread = 0.1;
+    curve->advice = "more sizes, for latency and bandwidth of their own: seqplan measure --full --only collective";
+    if (scaling->n > 0 && scaling->mean.sigma <= most_spread) {
+        scale_link(work, key, scaling, curve);
+    } else if (scaling->n > 0) {
+        curve->reason = sp_format(work->arena,
+                                  "%s, and they do not follow the file's table either (%.0f %% around a factor of %.2f)",
+                                  curve->reason, 100 * scaling->mean.sigma, exp(scaling->mean.value));
+    }
+}
+
+/* A curve of several parameters must earn them: not where one factor on what is there predicts as well. A table that was
+ * itself fitted has seen such points, perhaps these: it is fitted anew. */
+static bool is_scaled_enough(const struct calibration_work *work, const struct link_key *key,
+                             const struct scaling *scaling, const struct times *times)
+{
+    const struct segments *segments = &times->segments;
+    for (int i = 0; i < work->out->before->intra.n_lines; i++) {
+        const struct collective_line *line = &work->out->before->intra.lines[i];
+        if (line->operation == key->operation && line->ranks == key->ranks && line->curve.kind == SP_FIGURE_FITTED) {
+            return false;
+        }
+    }
+    double held_out = times->is_table ? times->table.held_out : segments->held_out;
+    return scaling->n > 0 && median_of(work->arena, scaling->errors, scaling->n) <= held_out &&
+           !richer_is_better(scaling->errors, segments->errors, scaling->n, segments->fit.sigma);
 }
 
 static void fit_link(struct calibration_work *work, const struct link_key *key)
@@ -336,19 +439,23 @@ static void fit_link(struct calibration_work *work, const struct link_key *key)
         work, MEASUREMENT_COLLECTIVE,
         sp_format(arena, "%s over %lld GPUs", collective_names[key->operation], (long long)key->ranks));
     struct measured_points points = link_points(work, key);
-    struct segments segments;
-    if (!fit_points(work, &points, &segments, curve)) {
-        curve->advice = "more sizes, for latency and bandwidth of their own: seqplan measure --full --only collective";
-        (void)scale_link(work, key, &points, curve);
+    struct scaling scaling = scaling_of(work, key, &points);
+    struct times times;
+    if (!fit_points(work, &points, &times, curve)) {
+        scale_few(work, key, &scaling, curve);
+        return;
+    }
+    if (is_scaled_enough(work, key, &scaling, &times)) {
+        scale_link(work, key, &scaling, curve);
         return;
     }
     /* sizes below the smallest that was measured stay as the file had them */
     bool keeps_small = has_smaller_rows(json_at(work->file, "intra.tables"), key, points.x[0]);
-    if (!curve->parameters[0].is_known) {
+    if (!times.is_table && !curve->parameters[0].is_known) {
         curve->advice = sp_format(arena, "messages under %s, for the latency: seqplan measure --full --only collective",
                                   sp_quantity_print(arena, points.x[0], SP_BYTES));
     }
-    write_link(work, key, &segments, curve, keeps_small ? points.x[0] : first_size(&points, curve));
+    write_link(work, key, &times, curve, keeps_small ? points.x[0] : first_size(&points, curve));
 }
 
 void calibrate_collectives(struct calibration_work *work)
@@ -394,15 +501,15 @@ void calibrate_copy(struct calibration_work *work)
     }
     struct calibration_curve *curve = calibration_curve_add(work, MEASUREMENT_COPY, "copy inside device memory");
     struct measured_points points = sorted_points(arena, sizes, n);
-    struct segments segments;
-    if (!fit_points(work, &points, &segments, curve)) {
+    struct times times;
+    if (!fit_points(work, &points, &times, curve)) {
         curve->advice = "seqplan measure --full --only copy";
         return;
     }
     struct sp_json *table = calibration_table_json(work, curve, "bytes read plus bytes written, by the driver");
     add_texts(arena, table, columns, SP_COUNT_OF(columns));
     struct sp_json *rows = json_new(arena, SP_JSON_ARRAY);
-    struct curve_samples samples = sample_segments(arena, &segments, first_size(&points, curve));
+    struct curve_samples samples = sample_times(arena, &times, first_size(&points, curve));
     for (int64_t i = 0; i < samples.n; i++) {
         struct sp_json *row = json_new(arena, SP_JSON_ARRAY);
         json_add(arena, row, NULL, json_number(arena, samples.items[i].x));

@@ -218,6 +218,17 @@ static bool stands_for_table(const struct rate_curve *table, const struct rate_c
     return true;
 }
 
+bool rates_fit_table(struct sp_arena *arena, const struct rate_points *points, struct rate_curve *curve, double *errors,
+                     struct sp_error *err)
+{
+    hold_out(arena, points, RATE_TABLE, errors);
+    if (!fit_model(arena, points, RATE_TABLE, curve, err)) {
+        return false;
+    }
+    curve->sigma = table_sigma(arena, points, curve, errors);
+    return true;
+}
+
 bool rates_fit(struct sp_arena *arena, const struct rate_points *points, struct rate_curve *curve, struct sp_error *err)
 {
     if (points->n == 0) {
@@ -227,15 +238,16 @@ bool rates_fit(struct sp_arena *arena, const struct rate_points *points, struct 
     double *pairs[2];
     for (int i = 0; i < N_RATE_MODELS; i++) {
         errors[i] = sp_arena_array(arena, (size_t)points->n, sizeof(double));
-        hold_out(arena, points, (enum rate_model)i, errors[i]);
+        if (i != RATE_TABLE) {
+            hold_out(arena, points, (enum rate_model)i, errors[i]);
+        }
     }
     for (int i = 0; i < 2; i++) {
         pairs[i] = sp_arena_array(arena, (size_t)points->n, sizeof(double));
     }
-    if (!fit_model(arena, points, RATE_TABLE, curve, err)) {
+    if (!rates_fit_table(arena, points, curve, errors[RATE_TABLE], err)) {
         return false;
     }
-    curve->sigma = table_sigma(arena, points, curve, errors[RATE_TABLE]);
     enum rate_model chosen = RATE_TABLE;
     /* A table has a parameter a size: a curve with fewer stands unless the table is better beyond doubt. */
     for (int i = N_RATE_MODELS - 1; i > RATE_TABLE; i--) {

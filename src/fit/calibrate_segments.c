@@ -209,6 +209,7 @@ static int choose(struct sp_arena *arena, const struct measured_points *points, 
         }
     }
     segments->held_out = segments->held_out_by[chosen];
+    segments->errors = errors[chosen];
     return chosen + 1;
 }
 

@@ -111,6 +111,7 @@ struct segments {
     struct curve_fit fit;                        /* logarithms of the times at x0 and x1, segment by segment */
     double held_out;                             /* median |error| of sizes that the fit did not see */
     double held_out_by[MOST_SEGMENTS];           /* of each number of segments; negative: not tried */
+    double *errors;                              /* of each point when its size is left out */
 };
 bool segments_fit(struct sp_arena *arena, const struct measured_points *points, struct segments *segments,
                   struct sp_error *err) SP_MUST_CHECK;
@@ -177,6 +178,9 @@ struct rate_curve {
 };
 bool rates_fit(struct sp_arena *arena, const struct rate_points *points, struct rate_curve *curve,
                struct sp_error *err) SP_MUST_CHECK;
+/* The table alone, with |log error| of each point when its size is left out (NAN of the first and the last size). */
+bool rates_fit_table(struct sp_arena *arena, const struct rate_points *points, struct rate_curve *curve, double *errors,
+                     struct sp_error *err) SP_MUST_CHECK;
 double rates_at(const struct rate_curve *curve, double x); /* the rate, not its logarithm */
 /* Its parameters into the list; `size` is what x is called. */
 struct calibration_curve;
