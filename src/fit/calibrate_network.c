@@ -102,11 +102,61 @@ static bool fit_lines(struct calibration_work *work, const struct network_lines 
             fit->p[model.n_parameters++] = log(fmax(*figure_value(&hardware.network, f), 1e-9));
         }
     }
+    if (model.n_parameters == 0) {
+        return false;
+    }
     const struct curve_points_measured points = {.n = lines->n, .log_y = lines->log_seconds};
     struct sp_error err = {.kind = SP_ERROR_NONE};
     if (!curve_fit_run(work->arena, &model, &points, fit, &err)) {
         curve->reason = sp_strdup(work->arena, err.text);
         return false;
+    }
+    return true;
+}
+
+/* All figures, or where they cannot be told apart the shares under the file's latency (long messages say nothing of that),
+ * or the latency alone (short ones nothing of shares). */
+static bool fit_what_is_determined(struct calibration_work *work, struct network_lines *lines, struct curve_fit *fit,
+                                   struct calibration_curve *curve)
+{
+    if (fit_lines(work, lines, fit, curve)) {
+        return true;
+    }
+    const char *why = curve->reason;
+    struct network_lines shares = *lines;
+    struct network_lines latency = *lines;
+    shares.is_fitted[FIGURE_LATENCY] = false;
+    memset(latency.is_fitted, 0, sizeof(latency.is_fitted));
+    latency.is_fitted[FIGURE_LATENCY] = true;
+    bool has_shares = fit_lines(work, &shares, fit, curve);
+    *lines = has_shares ? shares : latency;
+    if (!has_shares && !fit_lines(work, lines, fit, curve)) {
+        curve->reason = why;
+        return false;
+    }
+    curve->reason = NULL;
+    curve->advice = sp_format(work->arena, "%s, and %s as it was: %s", why,
+                              has_shares ? "the latency stays" : "every share stays",
+                              has_shares ? "messages of a few KiB tell it" : "messages of 100 MiB and more tell them");
+    return true;
+}
+
+/* More than all of the file's NICs: the machine has others. */
+static bool is_possible(struct calibration_work *work, const struct network_lines *lines, const struct curve_fit *fit,
+                        struct calibration_curve *curve)
+{
+    static const double tolerance = 1.05; /* clocks and headers */
+    int next = 0;
+    for (int f = 0; f < N_FIGURES; f++) {
+        double value = lines->is_fitted[f] ? exp(fit->p[next++]) : 0;
+        if (f != FIGURE_LATENCY && value > tolerance) {
+            const struct hardware_spec *hardware = &lines->hardware;
+            curve->reason = sp_format(work->arena, "messages pass at %.2f times the rate of the %.0f NICs of %s, %s each",
+                                      value, hardware->node.nics.value, hardware->name,
+                                      sp_quantity_print(work->arena, hardware->network.bandwidth.value, SP_BYTES_PER_S));
+            curve->advice = "a hardware file with the NICs of the machine that was measured";
+            return false;
+        }
     }
     return true;
 }
@@ -155,11 +205,16 @@ void calibrate_network(struct calibration_work *work)
         return;
     }
     struct curve_fit fit;
-    if (!fit_lines(work, &lines, &fit, curve)) {
+    const char *advice = curve->advice;
+    curve->advice = NULL;
+    if (!fit_what_is_determined(work, &lines, &fit, curve)) {
+        curve->advice = advice;
+        return;
+    }
+    if (!is_possible(work, &lines, &fit, curve)) {
         return;
     }
     curve->model = "latency and shares of the NICs' rate";
-    curve->advice = NULL;
     curve->spread = fit.sigma;
     curve->n_outliers = fit.n_outliers;
     curve->n_covariance = fit.n_parameters;

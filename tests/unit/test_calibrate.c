@@ -397,6 +397,63 @@ static void collectives_over_nodes_come_back(void **state)
     assert_true(bench->out.groups[MEASUREMENT_COLLECTIVE].after.worst < 0.05);
 }
 
+static void add_rings(struct bench *bench, double first, double last)
+{
+    for (double bytes = first; bytes < last; bytes *= 1.7) {
+        add(bench, "collective",
+            sp_format(bench->arena, "\"operation\":\"all-gather\",\"ranks\":7,\"nodes\":7,\"message_bytes\":%.0f",
+                      bytes),
+            0);
+    }
+}
+
+/* Short messages over seven nodes, one GPU of each: the latency alone. Long ones: the share alone. */
+static void what_messages_do_not_tell_stays(void **state)
+{
+    struct bench *bench = *state;
+    set(bench, "network.latency", "23us");
+    set(bench, "network.collective_efficiency", "0.8");
+    add_rings(bench, 64, 4096);
+    must_run(bench, 1U << MEASUREMENT_COLLECTIVE);
+    assert_true(holds(&bench->out.after->network.latency, 23e-6));
+    assert_int_equal(bench->out.after->network.collective_efficiency.kind, SP_FIGURE_DERIVED);
+    assert_non_null(strstr(curve_of(bench, "between nodes")->advice, "every share stays as it was"));
+    bench->n = 0;
+    add_rings(bench, 2e10, 9e11);
+    must_run(bench, 1U << MEASUREMENT_COLLECTIVE);
+    assert_true(holds(&bench->out.after->network.collective_efficiency, 0.8));
+    assert_int_equal(bench->out.after->network.latency.kind, SP_FIGURE_ASSUMED);
+    assert_non_null(strstr(curve_of(bench, "between nodes")->advice, "the latency stays as it was"));
+}
+
+static void nics_that_are_not_the_files_are_refused(void **state)
+{
+    struct bench *bench = *state;
+    struct sp_error err;
+    set(bench, "network.bandwidth", "800Gb/s"); /* the file has 400, of which rings reach 0.9: 1.8 times as much */
+    add_rings(bench, 3000, 2e10);
+    assert_false(run(bench, 1U << MEASUREMENT_COLLECTIVE, &err));
+    assert_error_contains(&err, "messages pass at 1.8");
+    assert_error_contains(&err, "times the rate of the 8 NICs of mine, 50.0 GB/s each");
+}
+
+/* A curve of eight sizes where one factor says as much: 0.93 on what the file has for four GPUs. */
+static void a_factor_is_enough_where_it_predicts_as_well(void **state)
+{
+    struct bench *bench = *state;
+    const struct group_placement group = {.size = 4, .stride = 1, .nodes = 1, .ranks_per_node = 4};
+    for (double bytes = 3000; bytes < 4e8; bytes *= 5) {
+        add_timed(bench, "collective",
+                  sp_format(bench->arena, "\"operation\":\"all-gather\",\"ranks\":4,\"message_bytes\":%.0f", bytes), 0,
+                  0.93 * collective_time(&bench->truth, &group, COLLECTIVE_ALL_GATHER, bytes));
+    }
+    must_run(bench, 1U << MEASUREMENT_COLLECTIVE);
+    const struct calibration_curve *scaled = curve_of(bench, "all_gather over 4 GPUs");
+    assert_string_equal(scaled->model, "the file's table, scaled");
+    assert_close(scaled->parameters[0].value, 0.93, 0.01);
+    assert_true(scaled->held_out < 0.02);
+}
+
 static void few_sizes_scale_the_table_or_leave_it(void **state)
 {
     struct bench *bench = *state;
@@ -548,6 +605,9 @@ int main(void)
         TEST(a_clock_comes_back),
         TEST(a_table_follows_its_fit),
         TEST(collectives_over_nodes_come_back),
+        TEST(what_messages_do_not_tell_stays),
+        TEST(nics_that_are_not_the_files_are_refused),
+        TEST(a_factor_is_enough_where_it_predicts_as_well),
         TEST(few_sizes_scale_the_table_or_leave_it),
         TEST(multiprocessors_held_come_back),
         TEST(other_machines_and_empty_runs_are_refused),
