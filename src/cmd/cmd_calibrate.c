@@ -24,7 +24,8 @@ static bool read_groups(const char *only, unsigned *groups, struct sp_error *err
     }
     if ((*groups & ~(usual_groups | 1U << MEASUREMENT_LATENCY)) != 0) {
         return sp_fail(err, SP_ERROR_USAGE,
-                       "--only: whole methods, layers and steps are not fitted, they judge: expected some of copy, gemm, attention, "
+                       "--only: whole methods, layers and steps are not fitted, they judge: expected some of copy, "
+                       "gemm, attention, "
                        "elementwise, optimizer, collective, latency");
     }
     return true;
@@ -50,8 +51,9 @@ static bool check_options(const struct command_options *options, const struct sp
                        "--hardware is missing: name the machine that was measured, e.g. --hardware dgx-h200");
     }
     if (files->count == 0 && typed->runs == NULL) {
-        return sp_fail(err, SP_ERROR_USAGE,
-                       "no measurements: name files of them, or stored runs with --run ('seqplan show runs' lists them)");
+        return sp_fail(
+            err, SP_ERROR_USAGE,
+            "no measurements: name files of them, or stored runs with --run ('seqplan show runs' lists them)");
     }
     return true;
 }

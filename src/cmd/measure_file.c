@@ -199,7 +199,7 @@ bool measure_file_read(struct sp_arena *arena, const char *path, struct calibrat
             return false;
         }
     }
-    *run = (struct calibration_run){
-        .key = lines.run.key, .machine = lines.machine, .rows = rows, .n_rows = lines.n_rows};
+    *run =
+        (struct calibration_run){.key = lines.run.key, .machine = lines.machine, .rows = rows, .n_rows = lines.n_rows};
     return true;
 }

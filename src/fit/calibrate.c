@@ -38,9 +38,11 @@ struct calibration_parameter calibration_parameter_log(const char *name, double 
                                                        double freedom)
 {
     double wide = curve_fit_quantile(freedom) * deviation;
-    return (struct calibration_parameter){
-        .name = name, .value = exp(log_value), .low = exp(log_value - wide), .high = exp(log_value + wide),
-        .is_known = true};
+    return (struct calibration_parameter){.name = name,
+                                          .value = exp(log_value),
+                                          .low = exp(log_value - wide),
+                                          .high = exp(log_value + wide),
+                                          .is_known = true};
 }
 
 /* A plain number, or a text with its unit, as files hold it. */
@@ -61,7 +63,8 @@ const struct sp_json *calibration_figure_json(const struct calibration_work *wor
     json_add(arena, figure, "source", json_text(arena, work->out->source));
     json_add(arena, figure, "note", json_text(arena, note));
     json_add(arena, figure, "low", quantity_json(arena, fmin(parameter->low, parameter->value), parameter->dimension));
-    json_add(arena, figure, "high", quantity_json(arena, fmax(parameter->high, parameter->value), parameter->dimension));
+    json_add(arena, figure, "high",
+             quantity_json(arena, fmax(parameter->high, parameter->value), parameter->dimension));
     return figure;
 }
 
@@ -202,9 +205,9 @@ static bool check_machine(const struct calibration_work *work, const struct cali
     return sp_fail(err, SP_ERROR_INPUT,
                    "run %s is of an %s with %.0f multiprocessors and %s, but %s has %s with %.0f and %s: name the "
                    "hardware that was measured",
-                   run->key, machine_text(run->machine, "gpu"), sms,
-                   sp_quantity_print(work->arena, memory, SP_BYTES), work->out->before->name, gpu->title,
-                   gpu->sm_count.value, sp_quantity_print(work->arena, gpu->hbm_capacity.value, SP_BYTES));
+                   run->key, machine_text(run->machine, "gpu"), sms, sp_quantity_print(work->arena, memory, SP_BYTES),
+                   work->out->before->name, gpu->title, gpu->sm_count.value,
+                   sp_quantity_print(work->arena, gpu->hbm_capacity.value, SP_BYTES));
 }
 
 /* Curves belong to the power limit that they were measured under. */
@@ -217,10 +220,11 @@ static void take_power_limit(struct calibration_work *work)
         if (watts > 0 && fabs(watts / gpu->power_limit.value - 1) > tolerance) {
             const struct calibration_parameter limit = {"power limit", SP_WATT, watts, watts, watts, true};
             calibration_figure_set(work, "gpu.curve_power_limit", &limit, "of the machine that was measured");
-            sp_texts_add(&work->out->advice,
-                         "run %s was measured under %.0f W, the hardware's limit is %.0f W: set gpu.power_limit to what "
-                         "your GPUs run under",
-                         work->request->runs[i].key, watts, gpu->power_limit.value);
+            sp_texts_add(
+                &work->out->advice,
+                "run %s was measured under %.0f W, the hardware's limit is %.0f W: set gpu.power_limit to what "
+                "your GPUs run under",
+                work->request->runs[i].key, watts, gpu->power_limit.value);
             return;
         }
     }
@@ -263,8 +267,7 @@ static bool open_file(struct calibration_work *work, struct sp_error *err)
 static int group_of(const struct measurement *line)
 {
     const char *beside = fit_text_or_none(line, "beside");
-    bool is_overlap =
-        line->group == MEASUREMENT_COLLECTIVE && beside[0] != '\0' && strcmp(beside, "none") != 0;
+    bool is_overlap = line->group == MEASUREMENT_COLLECTIVE && beside[0] != '\0' && strcmp(beside, "none") != 0;
     return is_overlap ? overlap_group : (int)line->group;
 }
 
@@ -440,7 +443,8 @@ static bool check_fitted(struct calibration *out, struct sp_error *err)
                        "makes them");
     }
     return sp_fail(err, SP_ERROR_INPUT, "nothing can be fitted: %s: %s; measure more: %s", out->curves[0].what,
-                   out->curves[0].reason, out->curves[0].advice != NULL ? out->curves[0].advice : "seqplan measure --full");
+                   out->curves[0].reason,
+                   out->curves[0].advice != NULL ? out->curves[0].advice : "seqplan measure --full");
 }
 
 bool calibrate(struct sp_arena *arena, const struct calibration_request *request, struct calibration *calibration,

@@ -15,7 +15,7 @@ static const char next[] = "seqplan measure --full --only attention";
 /* One line of the curve: what its points share. */
 struct line_key {
     bool is_backward, is_causal;
-    double head_dim, heads;
+    int64_t head_dim, heads; /* heads 0: of all numbers */
 };
 
 struct call {
@@ -50,7 +50,6 @@ static bool is_attention(const struct measurement *line, struct attention_point 
            (strcmp(pass, "forward") == 0 || strcmp(pass, "backward") == 0) && attention_point_read(line, point, &err);
 }
 
-/* heads 0: of all numbers of heads. */
 static struct calls calls_of(const struct calibration_work *work, const struct line_key *key)
 {
     struct calls calls = {.items = sp_arena_array(work->arena, work->n_lines + 1, sizeof(struct call))};
@@ -58,9 +57,8 @@ static struct calls calls_of(const struct calibration_work *work, const struct l
         struct attention_point point;
         const struct measurement *line = work->lines[i];
         if (is_attention(line, &point) && point.is_backward == key->is_backward && point.is_causal == key->is_causal &&
-            is_same(point.head_dim, key->head_dim) && (key->heads < 1 || is_same(point.heads, key->heads))) {
-            calls.items[calls.n++] =
-                (struct call){point.tokens, log(line->flop / line->median_s), line->median_s};
+            (int64_t)point.head_dim == key->head_dim && (key->heads == 0 || (int64_t)point.heads == key->heads)) {
+            calls.items[calls.n++] = (struct call){point.tokens, log(line->flop / line->median_s), line->median_s};
         }
     }
     if (calls.n > 0) {
@@ -69,19 +67,19 @@ static struct calls calls_of(const struct calibration_work *work, const struct l
     return calls;
 }
 
-/* The next larger value of heads (of a line) or head_dim (heads 0) among the lines; INFINITY: none. */
-static double next_value(const struct calibration_work *work, const struct line_key *key, double above)
+/* The next larger number of heads of a kind of line, or head_dim (key NULL), among the lines; INT64_MAX: none. */
+static int64_t next_value(const struct calibration_work *work, const struct line_key *key, int64_t above)
 {
-    double least = INFINITY;
+    int64_t least = INT64_MAX;
     for (size_t i = 0; i < work->n_lines; i++) {
         struct attention_point point;
         if (!is_attention(work->lines[i], &point)) {
             continue;
         }
         bool is_of_line = key == NULL || (point.is_backward == key->is_backward && point.is_causal == key->is_causal &&
-                                          is_same(point.head_dim, key->head_dim));
-        double value = key == NULL ? point.head_dim : point.heads;
-        least = is_of_line && value > above ? fmin(least, value) : least;
+                                          (int64_t)point.head_dim == key->head_dim);
+        int64_t value = (int64_t)(key == NULL ? point.head_dim : point.heads);
+        least = is_of_line && value > above && value < least ? value : least;
     }
     return least;
 }
@@ -104,8 +102,8 @@ static void add_rows(struct sp_arena *arena, const struct line_key *key, const s
         struct sp_json *row = json_new(arena, SP_JSON_ARRAY);
         json_add(arena, row, NULL, json_text(arena, pass_names[key->is_backward]));
         json_add(arena, row, NULL, json_text(arena, mask_names[key->is_causal]));
-        json_add(arena, row, NULL, json_number(arena, key->head_dim));
-        json_add(arena, row, NULL, json_number(arena, key->heads));
+        json_add(arena, row, NULL, json_number(arena, (double)key->head_dim));
+        json_add(arena, row, NULL, json_number(arena, (double)key->heads));
         json_add(arena, row, NULL, json_number(arena, samples.items[i].x));
         json_add(arena, row, NULL, json_number(arena, json_rounded(samples.items[i].y, RATE_DIGITS)));
         json_add(arena, rows, NULL, row);
@@ -114,8 +112,8 @@ static void add_rows(struct sp_arena *arena, const struct line_key *key, const s
 
 static const char *line_name(struct sp_arena *arena, const struct line_key *key)
 {
-    return sp_format(arena, "attention %s %s, %.0f heads of %.0f", pass_names[key->is_backward],
-                     mask_names[key->is_causal], key->heads, key->head_dim);
+    return sp_format(arena, "attention %s %s, %lld heads of %lld", pass_names[key->is_backward],
+                     mask_names[key->is_causal], (long long)key->heads, (long long)key->head_dim);
 }
 
 static struct rate_points points_of(const struct calibration_work *work, const struct line_key *key)
@@ -160,13 +158,13 @@ static bool fit_line(struct calibration_work *work, const struct line_key *key, 
 /* ---- one head dimension ----------------------------------------------------------------------------------------- */
 
 /* Both passes under both masks, or nothing: a method needs them all. */
-static bool has_all_kinds(struct calibration_work *work, double head_dim)
+static bool has_all_kinds(struct calibration_work *work, int64_t head_dim)
 {
     for (int kind = 0; kind < N_KINDS; kind++) {
         const struct line_key key = {kind / MASKS != 0, kind % MASKS != 0, head_dim, 0};
         if (calls_of(work, &key).n == 0) {
             struct calibration_curve *curve = calibration_curve_add(
-                work, MEASUREMENT_ATTENTION, sp_format(work->arena, "attention, heads of %.0f", head_dim));
+                work, MEASUREMENT_ATTENTION, sp_format(work->arena, "attention, heads of %lld", (long long)head_dim));
             curve->reason = sp_format(work->arena, "no call of %s %s: a curve needs both passes under both masks",
                                       pass_names[key.is_backward], mask_names[key.is_causal]);
             curve->advice = next;
@@ -193,12 +191,12 @@ static void add_ceiling(struct calibration_work *work, const struct line_key *ke
     struct sp_json *row = json_new(arena, SP_JSON_ARRAY);
     json_add(arena, row, NULL, json_text(arena, pass_names[key->is_backward]));
     json_add(arena, row, NULL, json_text(arena, mask_names[key->is_causal]));
-    json_add(arena, row, NULL, json_number(arena, key->head_dim));
+    json_add(arena, row, NULL, json_number(arena, (double)key->head_dim));
     json_add(arena, row, NULL, json_number(arena, json_rounded(exp(median_of(arena, rates, n)), RATE_DIGITS)));
     json_add(arena, gathered->ceilings, NULL, row);
 }
 
-static bool fit_head_dim(struct calibration_work *work, double head_dim, struct gathered *gathered)
+static bool fit_head_dim(struct calibration_work *work, int64_t head_dim, struct gathered *gathered)
 {
     if (!has_all_kinds(work, head_dim)) {
         return false;
@@ -209,7 +207,7 @@ static bool fit_head_dim(struct calibration_work *work, double head_dim, struct 
     for (int kind = 0; kind < N_KINDS; kind++) {
         struct line_key key = {kind / MASKS != 0, kind % MASKS != 0, head_dim, 0};
         bool has_line = false;
-        for (key.heads = next_value(work, &key, 0); isfinite(key.heads);
+        for (key.heads = next_value(work, &key, 0); key.heads < INT64_MAX;
              key.heads = next_value(work, &key, key.heads)) {
             has_line = fit_line(work, &key, &here) || has_line;
         }
@@ -317,8 +315,7 @@ static void write_table(struct calibration_work *work, const struct gathered *ga
              json_text(arena, "FLOPs counted 4*s*s*heads*head_dim forward, half when causal, times 2.5 backward; a "
                               "backward call with all it takes. Equal numbers of query heads with other kv heads are "
                               "averaged"));
-    json_add(arena, entry, "spread",
-             json_number(arena, json_rounded(sqrt(gathered->squares / gathered->n_points), 3)));
+    json_add(arena, entry, "spread", json_number(arena, json_rounded(sqrt(gathered->squares / gathered->n_points), 3)));
     json_add(arena, entry, "fit", gathered->fits);
     json_add(arena, entry, "columns", texts_json(arena, columns, SP_COUNT_OF(columns)));
     json_add(arena, entry, "rows", gathered->rows);
@@ -342,10 +339,11 @@ static void write_table(struct calibration_work *work, const struct gathered *ga
 static double noise_of(struct calibration_work *work)
 {
     struct rate_noise noise = {.arena = work->arena};
-    for (double head_dim = next_value(work, NULL, 0); isfinite(head_dim); head_dim = next_value(work, NULL, head_dim)) {
+    for (int64_t head_dim = next_value(work, NULL, 0); head_dim < INT64_MAX;
+         head_dim = next_value(work, NULL, head_dim)) {
         for (int kind = 0; kind < N_KINDS; kind++) {
             struct line_key key = {kind / MASKS != 0, kind % MASKS != 0, head_dim, 0};
-            for (key.heads = next_value(work, &key, 0); isfinite(key.heads);
+            for (key.heads = next_value(work, &key, 0); key.heads < INT64_MAX;
                  key.heads = next_value(work, &key, key.heads)) {
                 struct rate_points points = points_of(work, &key);
                 rate_noise_add(&noise, &points);
@@ -361,7 +359,7 @@ void calibrate_attention(struct calibration_work *work)
                                 .ceilings = json_new(work->arena, SP_JSON_ARRAY),
                                 .fits = json_new(work->arena, SP_JSON_OBJECT),
                                 .noise = noise_of(work)};
-    for (double head_dim = next_value(work, NULL, 0); isfinite(head_dim);
+    for (int64_t head_dim = next_value(work, NULL, 0); head_dim < INT64_MAX;
          head_dim = next_value(work, NULL, head_dim)) {
         (void)fit_head_dim(work, head_dim, &gathered);
     }

@@ -43,10 +43,10 @@ static bool fit_moved(struct calibration_work *work, const struct moved *moved, 
     static const char *const names[] = {"bandwidth", "latency"};
     const struct curve_model model = {
         .n_parameters = 2, .log_value = log_time_of, .user = moved->bytes, .names = names};
-    const struct curve_points_measured points = {
-        .n = moved->n,
-        .log_y = moved->log_seconds,
-        .cluster = moved->n_clusters >= FEWEST_CLUSTERS ? moved->cluster : NULL};
+    const struct curve_points_measured points = {.n = moved->n,
+                                                 .log_y = moved->log_seconds,
+                                                 .cluster =
+                                                     moved->n_clusters >= FEWEST_CLUSTERS ? moved->cluster : NULL};
     struct sp_error err = {.kind = SP_ERROR_NONE};
     double fastest = 0;
     double shortest = INFINITY;
@@ -111,9 +111,8 @@ static struct moved elementwise_lines(const struct calibration_work *work)
         if (!is_taken || !(line->bytes > 0)) {
             continue;
         }
-        const char *name =
-            sp_format(work->arena, "%s %s%s", fit_text_or_none(line, "kernel"), fit_text_or_none(line, "pass"),
-                      fit_text_or_none(line, "gradient"));
+        const char *name = sp_format(work->arena, "%s %s%s", fit_text_or_none(line, "kernel"),
+                                     fit_text_or_none(line, "pass"), fit_text_or_none(line, "gradient"));
         sp_texts_add(&kernels, "%s", name);
         int cluster = 0;
         while (strcmp(kernels.items[cluster], name) != 0) {
@@ -197,13 +196,14 @@ static void calibrate_launch(struct calibration_work *work)
             continue;
         }
         struct calibration_curve *curve = calibration_curve_add(work, MEASUREMENT_LATENCY, "launch of a kernel");
-        const struct calibration_parameter launch = {"launch latency", SP_SECONDS, line->median_s,
+        const struct calibration_parameter launch = {"launch latency", SP_SECONDS,   line->median_s,
                                                      line->low_s,      line->high_s, true};
         curve->model = "as measured";
         curve->n_points = 1;
         calibration_parameter_add(curve, &launch);
-        calibration_figure_set(work, "gpu.launch_latency", &launch,
-                               "empty kernels launched one after another by a C program; a framework adds its own time");
+        calibration_figure_set(
+            work, "gpu.launch_latency", &launch,
+            "empty kernels launched one after another by a C program; a framework adds its own time");
         return;
     }
 }

@@ -90,9 +90,8 @@ static bool ceiling_of(struct calibration_work *work, const struct calls *calls,
 
 static void describe(struct calibration_work *work, const struct rate_curve *rates, struct calibration_curve *curve)
 {
-    curve->model = rates->model == RATE_TABLE
-                       ? sp_format(work->arena, "table of %d sizes", rates->n_sizes)
-                       : rate_model_names[rates->model];
+    curve->model = rates->model == RATE_TABLE ? sp_format(work->arena, "table of %d sizes", rates->n_sizes)
+                                              : rate_model_names[rates->model];
     curve->spread = rates->sigma;
     curve->held_out = rates->held_out;
     curve->n_outliers = rates->n_outliers;

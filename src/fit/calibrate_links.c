@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double TABLE_TOLERANCE = 0.001; /* what a table may differ from its fit: far below what fits are known to */
-static const double SMALLEST_MESSAGE = 256;  /* bytes; nothing in a step is smaller */
+static const double TABLE_TOLERANCE =
+    0.001;                                  /* what a table may differ from its fit: far below what fits are known to */
+static const double SMALLEST_MESSAGE = 256; /* bytes; nothing in a step is smaller */
 enum { TABLE_DIGITS = 6 };
 
 struct sized {
@@ -57,14 +58,20 @@ static void describe_segments(struct calibration_work *work, const struct segmen
     for (int s = 0; s < segments->n_segments; s++) {
         struct segment_line line = segments_line(segments, s);
         double wide = t * line.latency_deviation_s;
-        struct calibration_parameter latency = {segment_name(work->arena, segments, s, "latency"), SP_SECONDS,
-                                                line.latency_s, line.latency_s - wide, line.latency_s + wide,
+        struct calibration_parameter latency = {segment_name(work->arena, segments, s, "latency"),
+                                                SP_SECONDS,
+                                                line.latency_s,
+                                                line.latency_s - wide,
+                                                line.latency_s + wide,
                                                 line.latency_s - wide > 0};
         double steep = t * line.s_per_byte_deviation;
         bool is_known = line.s_per_byte - steep > 0;
-        struct calibration_parameter rate = {segment_name(work->arena, segments, s, "bandwidth"), SP_BYTES_PER_S,
-                                             1 / line.s_per_byte, 1 / (line.s_per_byte + steep),
-                                             is_known ? 1 / (line.s_per_byte - steep) : 0, is_known};
+        struct calibration_parameter rate = {segment_name(work->arena, segments, s, "bandwidth"),
+                                             SP_BYTES_PER_S,
+                                             1 / line.s_per_byte,
+                                             1 / (line.s_per_byte + steep),
+                                             is_known ? 1 / (line.s_per_byte - steep) : 0,
+                                             is_known};
         calibration_parameter_add(curve, &latency);
         calibration_parameter_add(curve, &rate);
     }
@@ -136,7 +143,8 @@ static bool fit_points(struct calibration_work *work, const struct measured_poin
         describe_table(work, times, curve);
         return true;
     }
-    curve->model = segments->n_segments == 1 ? "1 segment" : sp_format(work->arena, "%d segments", segments->n_segments);
+    curve->model =
+        segments->n_segments == 1 ? "1 segment" : sp_format(work->arena, "%d segments", segments->n_segments);
     curve->n_outliers = segments->fit.n_outliers;
     curve->held_out = segments->held_out;
     double squares = 0;
@@ -335,7 +343,8 @@ static void write_scaled(struct calibration_work *work, const struct link_key *k
             }
         }
         if (rows->count > 0) {
-            const char *note = sp_format(arena, "times x %.4g, from %s", factor, sp_json_member(table, "source")->string);
+            const char *note =
+                sp_format(arena, "times x %.4g, from %s", factor, sp_json_member(table, "source")->string);
             struct sp_json *scaled = calibration_table_json(work, curve, note);
             json_add(arena, scaled, "columns", sp_json_member(table, "columns"));
             json_add(arena, scaled, "rows", rows);
@@ -378,9 +387,8 @@ static struct scaling scaling_of(struct calibration_work *work, const struct lin
     if (n < FEWEST) {
         return (struct scaling){.n = 0};
     }
-    return (struct scaling){.n = n,
-                            .mean = robust_mean_of(work->arena, ratios, n),
-                            .errors = hold_out_ratios(work->arena, ratios, n)};
+    return (struct scaling){
+        .n = n, .mean = robust_mean_of(work->arena, ratios, n), .errors = hold_out_ratios(work->arena, ratios, n)};
 }
 
 static void scale_link(struct calibration_work *work, const struct link_key *key, const struct scaling *scaling,
@@ -409,9 +417,9 @@ static void scale_few(struct calibration_work *work, const struct link_key *key,
     if (scaling->n > 0 && scaling->mean.sigma <= most_spread) {
         scale_link(work, key, scaling, curve);
     } else if (scaling->n > 0) {
-        curve->reason = sp_format(work->arena,
-                                  "%s, and they do not follow the file's table either (%.0f %% around a factor of %.2f)",
-                                  curve->reason, 100 * scaling->mean.sigma, exp(scaling->mean.value));
+        curve->reason = sp_format(
+            work->arena, "%s, and they do not follow the file's table either (%.0f %% around a factor of %.2f)",
+            curve->reason, 100 * scaling->mean.sigma, exp(scaling->mean.value));
     }
 }
 
@@ -491,8 +499,7 @@ void calibrate_copy(struct calibration_work *work)
     int n = 0;
     for (size_t i = 0; i < work->n_lines; i++) {
         const struct measurement *line = work->lines[i];
-        if (line->group == MEASUREMENT_COPY && line->bytes > 0 &&
-            strcmp(fit_text_or_none(line, "by"), "memcpy") == 0) {
+        if (line->group == MEASUREMENT_COPY && line->bytes > 0 && strcmp(fit_text_or_none(line, "by"), "memcpy") == 0) {
             sizes[n++] = (struct sized){line->bytes, line->median_s};
         }
     }

@@ -135,9 +135,9 @@ static bool fit_what_is_determined(struct calibration_work *work, struct network
         return false;
     }
     curve->reason = NULL;
-    curve->advice = sp_format(work->arena, "%s, and %s as it was: %s", why,
-                              has_shares ? "the latency stays" : "every share stays",
-                              has_shares ? "messages of a few KiB tell it" : "messages of 100 MiB and more tell them");
+    curve->advice =
+        sp_format(work->arena, "%s, and %s as it was: %s", why, has_shares ? "the latency stays" : "every share stays",
+                  has_shares ? "messages of a few KiB tell it" : "messages of 100 MiB and more tell them");
     return true;
 }
 
@@ -151,9 +151,10 @@ static bool is_possible(struct calibration_work *work, const struct network_line
         double value = lines->is_fitted[f] ? exp(fit->p[next++]) : 0;
         if (f != FIGURE_LATENCY && value > tolerance) {
             const struct hardware_spec *hardware = &lines->hardware;
-            curve->reason = sp_format(work->arena, "messages pass at %.2f times the rate of the %.0f NICs of %s, %s each",
-                                      value, hardware->node.nics.value, hardware->name,
-                                      sp_quantity_print(work->arena, hardware->network.bandwidth.value, SP_BYTES_PER_S));
+            curve->reason =
+                sp_format(work->arena, "messages pass at %.2f times the rate of the %.0f NICs of %s, %s each", value,
+                          hardware->node.nics.value, hardware->name,
+                          sp_quantity_print(work->arena, hardware->network.bandwidth.value, SP_BYTES_PER_S));
             curve->advice = "a hardware file with the NICs of the machine that was measured";
             return false;
         }
@@ -169,8 +170,8 @@ static void write_figures(struct calibration_work *work, const struct network_li
         if (!lines->is_fitted[f]) {
             continue;
         }
-        struct calibration_parameter figure = calibration_parameter_log(
-            figures[f].name, fit->p[next], curve_fit_deviation(fit, next), fit->freedom);
+        struct calibration_parameter figure =
+            calibration_parameter_log(figures[f].name, fit->p[next], curve_fit_deviation(fit, next), fit->freedom);
         next++;
         figure.dimension = f == FIGURE_LATENCY ? SP_SECONDS : SP_FRACTION;
         if (f != FIGURE_LATENCY) { /* no share is more than all */
@@ -191,8 +192,7 @@ void calibrate_network(struct calibration_work *work)
     if (lines.n == 0) {
         return;
     }
-    struct calibration_curve *curve =
-        calibration_curve_add(work, MEASUREMENT_COLLECTIVE, "collectives between nodes");
+    struct calibration_curve *curve = calibration_curve_add(work, MEASUREMENT_COLLECTIVE, "collectives between nodes");
     curve->n_points = lines.n;
     curve->advice = "collectives of more sizes, from a few KiB to a GiB, over two nodes and more";
     if (work->out->before->network.name == NULL) {

@@ -87,9 +87,10 @@ static const char *slowing_text(struct calibration_work *work, const struct cali
 {
     const struct calibration_parameter *last = &curve->parameters[curve->n_parameters - 1];
     bool is_slowing = curve->n_parameters > 0 && last->dimension == SP_PURE;
-    return is_slowing ? sp_format(work->arena, "; the transfer itself takes %.2f times as long, which the model leaves out",
-                                  last->value)
-                      : "";
+    return is_slowing
+               ? sp_format(work->arena, "; the transfer itself takes %.2f times as long, which the model leaves out",
+                           last->value)
+               : "";
 }
 
 /* Attention decides: beside a matrix product a transfer waits for free multiprocessors and takes none from it. */
@@ -99,8 +100,9 @@ static void fit_held(struct calibration_work *work, const struct hardware_spec *
     double sm_count = hardware->gpu.sm_count.value;
     curve->n_points = values->n_held;
     if (values->n_held < FEWEST_LINES) {
-        curve->reason = sp_format(work->arena, "%d call%s of attention beside a transfer: expected %d or more, of a "
-                                               "kernel whose time alone is known",
+        curve->reason = sp_format(work->arena,
+                                  "%d call%s of attention beside a transfer: expected %d or more, of a "
+                                  "kernel whose time alone is known",
                                   values->n_held, sp_plural(values->n_held), (int)FEWEST_LINES);
         curve->advice = "seqplan measure --full --only attention,collective, on two GPUs or more";
         return;
@@ -118,8 +120,9 @@ static void fit_held(struct calibration_work *work, const struct hardware_spec *
     calibration_parameter_add(curve, &sms);
     describe_slowing(work, values, "attention", curve);
     calibration_figure_set(work, "gpu.communication_sms", &sms,
-                           sp_format(work->arena, "attention beside a transfer that lasts as long, over attention "
-                                                  "alone, %d calls%s",
+                           sp_format(work->arena,
+                                     "attention beside a transfer that lasts as long, over attention "
+                                     "alone, %d calls%s",
                                      values->n_held, slowing_text(work, curve)));
 }
 

@@ -98,9 +98,8 @@ static bool fit_model(struct sp_arena *arena, const struct rate_points *points, 
     *curve = (struct rate_curve){.model = model, .is_linear = points->is_linear};
     if (model == RATE_TABLE) {
         fill_table(arena, points, curve);
-        return curve->n_sizes >= FEWEST_SIZES ||
-               sp_fail(err, SP_ERROR_INPUT, "%d size%s: expected %d or more", curve->n_sizes, sp_plural(curve->n_sizes),
-                       (int)FEWEST_SIZES);
+        return curve->n_sizes >= FEWEST_SIZES || sp_fail(err, SP_ERROR_INPUT, "%d size%s: expected %d or more",
+                                                         curve->n_sizes, sp_plural(curve->n_sizes), (int)FEWEST_SIZES);
     }
     return fit_saturating(arena, points, model == RATE_SATURATING ? 2 : 3, &curve->fit, err);
 }
@@ -255,7 +254,8 @@ bool rates_fit(struct sp_arena *arena, const struct rate_points *points, struct 
         struct sp_error why;
         int n = pair_errors(errors[RATE_TABLE], errors[i], points->n, pairs);
         bool is_tried = n > 0 && curve->n_sizes > i + 1 && fit_model(arena, points, (enum rate_model)i, &tried, &why);
-        double medians[2] = {is_tried ? median_of(arena, pairs[0], n) : 0, is_tried ? median_of(arena, pairs[1], n) : 0};
+        double medians[2] = {is_tried ? median_of(arena, pairs[0], n) : 0,
+                             is_tried ? median_of(arena, pairs[1], n) : 0};
         if (is_tried && stands_for_table(curve, &tried, pairs, medians, n)) {
             chosen = (enum rate_model)i;
         }
@@ -281,7 +281,7 @@ static void describe_saturating(struct sp_arena *arena, const struct rate_curve 
     const char *const names[] = {"rate of long calls", sp_format(arena, "%s of half of it", size), "exponent"};
     static const enum sp_dimension dimensions[] = {SP_FLOP_PER_S, SP_COUNT, SP_PURE};
     const struct curve_fit *fit = &rates->fit;
-    for (int j = 0; j < fit->n_parameters; j++) {
+    for (int j = 0; j < fit->n_parameters && j < (int)SP_COUNT_OF(names); j++) {
         struct calibration_parameter parameter =
             calibration_parameter_log(names[j], fit->p[j], curve_fit_deviation(fit, j), fit->freedom);
         parameter.dimension = dimensions[j];

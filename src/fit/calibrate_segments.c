@@ -165,8 +165,8 @@ static void hold_out(struct sp_arena *arena, const struct measured_points *point
             bool is_split = kept.n > 0 && best_split(&ranges, k, &split);
             for (int i = 0; i < points->n; i++) {
                 if (distinct_before(points, i) % n_folds == fold) {
-                    errors[k - 1][i] = is_split ? fabs(log(split_time(&ranges, &split, points->x[i]) / points->y[i]))
-                                                : (double)NAN;
+                    errors[k - 1][i] =
+                        is_split ? fabs(log(split_time(&ranges, &split, points->x[i]) / points->y[i])) : (double)NAN;
                 }
             }
         }
@@ -192,8 +192,7 @@ bool richer_is_better(const double *simple, const double *rich, int n, double sc
     return mean > deviation;
 }
 
-static int choose(struct sp_arena *arena, const struct measured_points *points, double scale,
-                  struct segments *segments)
+static int choose(struct sp_arena *arena, const struct measured_points *points, double scale, struct segments *segments)
 {
     double *errors[MOST_SEGMENTS];
     for (int k = 0; k < MOST_SEGMENTS; k++) {
@@ -213,6 +212,12 @@ static int choose(struct sp_arena *arena, const struct measured_points *points, 
     return chosen + 1;
 }
 
+/* Of a segment: the logarithm of the time at its first size, and behind it that at its last. */
+static size_t parameter_of(int segment)
+{
+    return 2 * (size_t)segment;
+}
+
 /* ---- the curve --------------------------------------------------------------------------------------------------- */
 
 static int segment_at(const struct segments *segments, double bytes)
@@ -227,8 +232,8 @@ static int segment_at(const struct segments *segments, double bytes)
 static double time_at(const struct segments *segments, const double *p, double bytes)
 {
     int s = segment_at(segments, bytes);
-    double y0 = exp(p[2 * s]);
-    double y1 = exp(p[2 * s + 1]);
+    double y0 = exp(p[parameter_of(s)]);
+    double y1 = exp(p[parameter_of(s) + 1]);
     return clamped(y0 + (y1 - y0) * (bytes - segments->x0[s]) / (segments->x1[s] - segments->x0[s]));
 }
 
@@ -253,16 +258,16 @@ double segments_spread(const struct segments *segments, double bytes)
 struct segment_line segments_line(const struct segments *segments, int s)
 {
     const struct curve_fit *fit = &segments->fit;
-    double y0 = exp(fit->p[2 * s]);
-    double y1 = exp(fit->p[2 * s + 1]);
+    double y0 = exp(fit->p[parameter_of(s)]);
+    double y1 = exp(fit->p[parameter_of(s) + 1]);
     double width = segments->x1[s] - segments->x0[s];
     double slope = (y1 - y0) / width;
     double by_slope[FIT_MAX_PARAMETERS] = {0};
     double by_latency[FIT_MAX_PARAMETERS] = {0};
-    by_slope[2 * s] = -y0 / width;
-    by_slope[2 * s + 1] = y1 / width;
-    by_latency[2 * s] = y0 * (1 + segments->x0[s] / width);
-    by_latency[2 * s + 1] = -y1 * segments->x0[s] / width;
+    by_slope[parameter_of(s)] = -y0 / width;
+    by_slope[parameter_of(s) + 1] = y1 / width;
+    by_latency[parameter_of(s)] = y0 * (1 + segments->x0[s] / width);
+    by_latency[parameter_of(s) + 1] = -y1 * segments->x0[s] / width;
     return (struct segment_line){.latency_s = y0 - slope * segments->x0[s],
                                  .latency_deviation_s = curve_fit_spread(fit, by_latency),
                                  .s_per_byte = slope,
@@ -281,8 +286,7 @@ static double log_time_of(const void *user, int point, const double *p)
 }
 
 /* The lines of the split as the start of a fit of all of them together, whose covariance is that of the whole curve. */
-static bool fit_split(struct ranges *ranges, const struct split *split, struct segments *segments,
-                      struct sp_error *err)
+static bool fit_split(struct ranges *ranges, const struct split *split, struct segments *segments, struct sp_error *err)
 {
     static const char *const names[] = {"time at the first size of segment 1", "time at the last size of segment 1",
                                         "time at the first size of segment 2", "time at the last size of segment 2",
@@ -295,8 +299,8 @@ static bool fit_split(struct ranges *ranges, const struct split *split, struct s
         segments->x0[s] = points->x[split->first[s]];
         segments->x1[s] = points->x[split->first[s + 1] - 1];
         (void)range_line(ranges, split->first[s], split->first[s + 1], line);
-        segments->fit.p[2 * s] = log(clamped(line[0] + line[1] * segments->x0[s]));
-        segments->fit.p[2 * s + 1] = log(clamped(line[0] + line[1] * segments->x1[s]));
+        segments->fit.p[parameter_of(s)] = log(clamped(line[0] + line[1] * segments->x0[s]));
+        segments->fit.p[parameter_of(s) + 1] = log(clamped(line[0] + line[1] * segments->x1[s]));
     }
     segments->begin[split->n_segments] = points->x[points->n - 1];
     double *log_y = sp_arena_array(ranges->arena, (size_t)points->n, sizeof(*log_y));

@@ -107,8 +107,8 @@ static void write_power(struct calibration_work *work, int number, const struct 
     const struct sp_json *entry = item_at(entries, at);
     const struct sp_json *passes = json_at(entry, "tiles.passes");
     const struct sp_json *pass = item_at(passes, number);
-    const struct sp_json *figure =
-        calibration_figure_json(work, power, "at the power limit of the machine: only the clock that it leaves is seen");
+    const struct sp_json *figure = calibration_figure_json(
+        work, power, "at the power limit of the machine: only the clock that it leaves is seen");
     pass = json_with_at(arena, pass, "figures.power", figure);
     entry = json_with_at(arena, entry, "tiles.passes", array_with(arena, passes, number, pass));
     work->file = json_with_at(arena, work->file, "gpu.attention", array_with(arena, entries, at, entry));

@@ -237,14 +237,15 @@ static int cluster_covariance(struct sp_arena *arena, const struct solver *solve
         n_clusters = points->cluster[i] >= n_clusters ? points->cluster[i] + 1 : n_clusters;
     }
     struct sp_arena_mark mark = sp_arena_mark(arena);
-    double *sums = sp_arena_array(arena, (size_t)(n_clusters * p), sizeof(*sums));
+    size_t n_sums = (size_t)n_clusters * (size_t)p;
+    double *sums = sp_arena_array(arena, n_sums, sizeof(*sums));
     for (int i = 0; i < points->n; i++) {
         for (int j = 0; j < p; j++) {
-            sums[points->cluster[i] * p + j] += gsl_matrix_get(solver->jacobian, (size_t)i, (size_t)j) * residuals[i] *
-                                                weight_of(how, residuals[i]);
+            sums[points->cluster[i] * p + j] +=
+                gsl_matrix_get(solver->jacobian, (size_t)i, (size_t)j) * residuals[i] * weight_of(how, residuals[i]);
         }
     }
-    double *turned = sp_arena_array(arena, (size_t)(n_clusters * p), sizeof(*turned));
+    double *turned = sp_arena_array(arena, n_sums, sizeof(*turned));
     for (int c = 0; c < n_clusters; c++) {
         for (int a = 0; a < p; a++) {
             for (int b = 0; b < p; b++) {
@@ -450,7 +451,10 @@ double segment_fit_line(struct sp_arena *arena, const struct measured_points *po
     }
     double loss = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        double c00, c01, c11, chi;
+        double c00 = 0;
+        double c01 = 0;
+        double c11 = 0;
+        double chi = 0;
         size_t n = (size_t)points->n;
         (void)gsl_fit_wlinear(x, 1, weights, 1, y, 1, n, &line[0], &line[1], &c00, &c01, &c11, &chi);
         loss = 0;

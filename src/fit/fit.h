@@ -67,7 +67,7 @@ struct calibration_curve {
 
 /* Lines of a group beside the model's answers. */
 struct calibration_errors {
-    int n; /* priced */
+    int n;                      /* priced */
     double median, worst, bias; /* of |predicted / measured - 1|; bias: the median with its sign */
 };
 struct calibration_group {

@@ -75,7 +75,7 @@ struct curve_fit {
 bool curve_fit_run(struct sp_arena *arena, const struct curve_model *model, const struct curve_points_measured *points,
                    struct curve_fit *fit, struct sp_error *err) SP_MUST_CHECK;
 double curve_fit_deviation(const struct curve_fit *fit, int parameter); /* of a parameter */
-double curve_fit_quantile(double freedom);     /* deviations on each side of a 90 % interval */
+double curve_fit_quantile(double freedom);                              /* deviations on each side of a 90 % interval */
 /* Standard deviation of the model's value where its gradient by the parameters is g; the parameters' part alone. */
 double curve_fit_spread(const struct curve_fit *fit, const double *gradient);
 /* Of a robust mean: the value, its deviation, and that of one point around it. */
@@ -106,7 +106,7 @@ enum { MOST_SEGMENTS = 3 };
 /* Time by bytes: a line over each range of sizes, as a library that changes its protocol with size has it. */
 struct segments {
     int n_segments;
-    double begin[MOST_SEGMENTS + 1]; /* bytes from which a segment counts; the last: the end */
+    double begin[MOST_SEGMENTS + 1];             /* bytes from which a segment counts; the last: the end */
     double x0[MOST_SEGMENTS], x1[MOST_SEGMENTS]; /* first and last measured size of each */
     struct curve_fit fit;                        /* logarithms of the times at x0 and x1, segment by segment */
     double held_out;                             /* median |error| of sizes that the fit did not see */
@@ -212,8 +212,8 @@ struct calibration_work {
     struct sp_arena *arena;
     const struct calibration_request *request;
     struct calibration *out;
-    const struct sp_json *file;            /* the hardware file, its GPU (and network, when fitted) inside */
-    const struct measurement **lines;      /* timed, of all runs; a run given twice counts once */
+    const struct sp_json *file;       /* the hardware file, its GPU (and network, when fitted) inside */
+    const struct measurement **lines; /* timed, of all runs; a run given twice counts once */
     size_t n_lines;
 };
 bool calibration_has(const struct calibration_work *work, enum measurement_group group);
@@ -240,7 +240,7 @@ void calibrate_copy(struct calibration_work *work);        /* calibrate_links.c:
 void calibrate_collectives(struct calibration_work *work); /* inside a node */
 void calibrate_gemm(struct calibration_work *work);
 void calibrate_attention(struct calibration_work *work);
-void calibrate_tiles(struct calibration_work *work); /* part of it */
+void calibrate_tiles(struct calibration_work *work);       /* part of it */
 void calibrate_elementwise(struct calibration_work *work); /* calibrate_figures.c */
 void calibrate_host(struct calibration_work *work);        /* PCIe and launches */
 void calibrate_overlap(struct calibration_work *work);     /* after attention and gemm */

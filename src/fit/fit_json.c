@@ -27,12 +27,20 @@ struct sp_json *json_text(struct sp_arena *arena, const char *text)
     return value;
 }
 
+/* Values that this file made are its to change, although lists show them as constant. */
+static struct sp_json *own(const struct sp_json *value)
+{
+    struct sp_json *made = NULL;
+    memcpy(&made, &value, sizeof(made));
+    return made;
+}
+
 /* The link that ends a list. */
 static const struct sp_json **end_of(struct sp_json *group)
 {
     const struct sp_json **end = &group->first;
     while (*end != NULL) {
-        end = &((struct sp_json *)(uintptr_t)*end)->next; /* made here, and so ours to change */
+        end = &own(*end)->next;
     }
     return end;
 }

@@ -114,10 +114,8 @@ bool beside_kernel_time(const struct fit_machine *machine, const char *beside, d
         return true;
     }
     if (strcmp(beside, "attention") == 0) {
-        const struct attention_point point = {.tokens = BESIDE_TOKENS,
-                                              .heads = BESIDE_HEADS,
-                                              .kv_heads = BESIDE_KV_HEADS,
-                                              .head_dim = BESIDE_HEAD_DIM};
+        const struct attention_point point = {
+            .tokens = BESIDE_TOKENS, .heads = BESIDE_HEADS, .kv_heads = BESIDE_KV_HEADS, .head_dim = BESIDE_HEAD_DIM};
         return attention_alone(machine, &point, seconds, err);
     }
     return sp_fail(err, SP_ERROR_INPUT, "a collective beside %.40s is not one of the model's", beside);
@@ -164,8 +162,8 @@ bool gemm_point_read(const struct measurement *line, struct gemm_point *point, s
     }
     int index = sp_index_of(pass, passes);
     point->call.pass = index < 0 ? PASS_FORWARD : (enum pass)index;
-    return index >= 0 || sp_fail(err, SP_ERROR_INPUT, "a matrix product of the pass %.40s is not one of the model's",
-                                 pass);
+    return index >= 0 ||
+           sp_fail(err, SP_ERROR_INPUT, "a matrix product of the pass %.40s is not one of the model's", pass);
 }
 
 bool attention_point_read(const struct measurement *line, struct attention_point *point, struct sp_error *err)

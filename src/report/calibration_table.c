@@ -59,7 +59,16 @@ static struct report_grid group_grid(struct sp_arena *arena, const struct calibr
 
 /* ---- curves ----------------------------------------------------------------------------------------------------- */
 
-enum { CURVE_COLUMN, MODEL_COLUMN, POINTS_COLUMN, OUTLIERS_COLUMN, SPREAD_COLUMN, CURVE_HELD_OUT_COLUMN, FIGURES_COLUMN, N_CURVE_COLUMNS };
+enum {
+    CURVE_COLUMN,
+    MODEL_COLUMN,
+    POINTS_COLUMN,
+    OUTLIERS_COLUMN,
+    SPREAD_COLUMN,
+    CURVE_HELD_OUT_COLUMN,
+    FIGURES_COLUMN,
+    N_CURVE_COLUMNS
+};
 
 static const char *parameter_text(struct sp_arena *arena, const struct calibration_parameter *parameter)
 {

@@ -305,7 +305,8 @@ static void a_clock_comes_back(void **state)
 {
     struct bench *bench = *state;
     bench->kernel = "seqplan";
-    struct attention_curve *curves = sp_arena_array(bench->arena, (size_t)bench->truth.gpu.n_attention, sizeof(*curves));
+    struct attention_curve *curves =
+        sp_arena_array(bench->arena, (size_t)bench->truth.gpu.n_attention, sizeof(*curves));
     memcpy(curves, bench->truth.gpu.attention, (size_t)bench->truth.gpu.n_attention * sizeof(*curves));
     struct attention_curve *own = NULL;
     for (int i = 0; i < bench->truth.gpu.n_attention; i++) {
@@ -498,7 +499,7 @@ static void multiprocessors_held_come_back(void **state)
             0);
     }
     must_run(bench, 1U << MEASUREMENT_COLLECTIVE);
-        assert_close(bench->out.after->gpu.communication_sms.value, 17, 0.1);
+    assert_close(bench->out.after->gpu.communication_sms.value, 17, 0.1);
     assert_true(bench->out.groups[N_MEASUREMENT_GROUPS].after.median < 0.02);
 }
 
@@ -537,9 +538,11 @@ static void lines_are_priced_by_the_model(void **state)
         {"copy", "\"by\":\"host-to-device\"", 554e6, 554e6 / 55.4e9 + 3e-6},
         {"copy", "\"by\":\"memcpy\"", 536870912, 0.0001304}, /* a row of its table */
         {"latency", "\"what\":\"launch\",\"how\":\"stream\"", 0, 13e-6},
-        {"collective", "\"operation\":\"all-gather\",\"ranks\":4,\"message_bytes\":16777216", 0, 6.385e-5}, /* another */
-        {"attention", "\"pass\":\"merge\",\"mask\":\"full\",\"tokens\":4096,\"heads\":32,\"kv_heads\":8,\"head_dim\":128",
-         42.5e6, 42.5e6 / 4.25e12 + 3e-6},
+        {"collective", "\"operation\":\"all-gather\",\"ranks\":4,\"message_bytes\":16777216", 0,
+         6.385e-5}, /* another */
+        {"attention",
+         "\"pass\":\"merge\",\"mask\":\"full\",\"tokens\":4096,\"heads\":32,\"kv_heads\":8,\"head_dim\":128", 42.5e6,
+         42.5e6 / 4.25e12 + 3e-6},
     };
     for (size_t i = 0; i < SP_COUNT_OF(lines); i++) {
         double seconds = 0;
@@ -580,7 +583,8 @@ static void lines_without_a_price_say_why(void **state)
         {"attention", "\"pass\":\"forward\",\"mask\":\"full\",\"tokens\":1,\"heads\":1,\"kv_heads\":1,\"head_dim\":1",
          "has no curve of the attention kernel no-such"},
         {"collective", "\"operation\":\"send-recv-pair\",\"ranks\":2,\"message_bytes\":9", "send-recv-pair is not one"},
-        {"collective", "\"operation\":\"all-gather\",\"ranks\":2,\"nodes\":3,\"message_bytes\":9", "2 ranks on 3 nodes"},
+        {"collective", "\"operation\":\"all-gather\",\"ranks\":2,\"nodes\":3,\"message_bytes\":9",
+         "2 ranks on 3 nodes"},
         {"latency", "\"what\":\"event\",\"how\":\"record\"", "a latency of this kind"},
     };
     for (size_t i = 0; i < SP_COUNT_OF(lines); i++) {

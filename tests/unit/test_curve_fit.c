@@ -34,8 +34,8 @@ static bool is_covered(int n_covered)
 /* ---- latency and bandwidth -------------------------------------------------------------------------------------- */
 
 enum { SIZES = 15 };
-static const double sizes[SIZES] = {1021,    3000,    9001,    27e3,    70001,   200e3,    500e3,   1.3e6,
-                                    3000001, 9000001, 27e6,    65e6,    150e6,   350000001, 900e6};
+static const double sizes[SIZES] = {1021,    3000,    9001, 27e3, 70001, 200e3,     500e3, 1.3e6,
+                                    3000001, 9000001, 27e6, 65e6, 150e6, 350000001, 900e6};
 
 static void made_of(const struct segment_line *truth, double noise, uint64_t *state, double *y)
 {
@@ -248,7 +248,8 @@ static void errors_that_go_together_are_counted_once(void **state)
         sp_arena_rewind(arena, mark);
     }
     print_message("inside: factor %d of %d\n", n_covered, DRAWS);
-    assert_true(n_covered >= DRAWS * 3 / 4); /* of few clusters such intervals are narrow; of 90 points it would be 60 */
+    assert_true(n_covered >=
+                DRAWS * 3 / 4); /* of few clusters such intervals are narrow; of 90 points it would be 60 */
     sp_arena_close(arena);
 }
 
