@@ -468,7 +468,8 @@ bool calibrate(struct sp_arena *arena, const struct calibration_request *request
     calibration->file = work.file;
     calibration->after = sp_arena_alloc(arena, sizeof(*calibration->after));
     if (!hardware_from_json(arena, request->name, work.file, calibration->after, err)) {
-        err->kind = SP_ERROR_BUG;
+        sp_error_prefix(err, "what was fitted is no machine (are the lines in seconds, bytes and FLOP?)");
+        err->kind = SP_ERROR_INPUT;
         return false;
     }
     compare_groups(&work);

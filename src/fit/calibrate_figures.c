@@ -108,7 +108,8 @@ static struct moved elementwise_lines(const struct calibration_work *work)
     for (size_t i = 0; i < work->n_lines; i++) {
         const struct measurement *line = work->lines[i];
         bool is_taken = line->group == MEASUREMENT_ELEMENTWISE || line->group == MEASUREMENT_OPTIMIZER;
-        if (!is_taken || !(line->bytes > 0)) {
+        struct sp_error err;
+        if (!is_taken || !has_bytes(line, &err)) {
             continue;
         }
         const char *name = sp_format(work->arena, "%s %s%s", fit_text_or_none(line, "kernel"),
@@ -161,7 +162,8 @@ static void calibrate_pcie(struct calibration_work *work)
     for (size_t i = 0; i < work->n_lines; i++) {
         const struct measurement *line = work->lines[i];
         const char *by = fit_text_or_none(line, "by");
-        if (line->group == MEASUREMENT_COPY && line->bytes > 0 &&
+        struct sp_error err;
+        if (line->group == MEASUREMENT_COPY && has_bytes(line, &err) &&
             (strcmp(by, "host-to-device") == 0 || strcmp(by, "device-to-host") == 0)) {
             moved_add(&moved, line, 0);
         }

@@ -10,6 +10,8 @@
 
 /* A parameter of a timed line. The error says which is missing. */
 bool fit_number(const struct measurement *line, const char *name, double *value, struct sp_error *err) SP_MUST_CHECK;
+bool fit_whole(const struct measurement *line, const char *name, double most, double *value,
+               struct sp_error *err) SP_MUST_CHECK;
 bool fit_text(const struct measurement *line, const char *name, const char **text, struct sp_error *err) SP_MUST_CHECK;
 /* "" where there is none. */
 const char *fit_text_or_none(const struct measurement *line, const char *name);
@@ -245,6 +247,9 @@ void calibrate_elementwise(struct calibration_work *work); /* calibrate_figures.
 void calibrate_host(struct calibration_work *work);        /* PCIe and launches */
 void calibrate_overlap(struct calibration_work *work);     /* after attention and gemm */
 void calibrate_network(struct calibration_work *work);     /* collectives over nodes; after those inside */
+
+/* Whether the line says how many bytes it moved. */
+bool has_bytes(const struct measurement *line, struct sp_error *err) SP_MUST_CHECK;
 
 /* The call that runs beside a collective, alone: seconds on this machine. */
 bool beside_kernel_time(const struct fit_machine *machine, const char *beside, double *seconds,

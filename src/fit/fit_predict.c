@@ -1,6 +1,7 @@
 /* Predictions of timed lines: which part of the model prices which group. */
 #include "fit/fit_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct sp_json *parameter(const struct measurement *line, const char *name, enum sp_json_type type)
@@ -17,6 +18,16 @@ bool fit_number(const struct measurement *line, const char *name, double *value,
     }
     *value = member->number;
     return true;
+}
+
+/* As far as tables of hardware files go. */
+bool fit_whole(const struct measurement *line, const char *name, double most, double *value, struct sp_error *err)
+{
+    if (!fit_number(line, name, value, err)) {
+        return false;
+    }
+    return (*value >= 1 && *value <= most && floor(*value) >= *value) ||
+           sp_fail(err, SP_ERROR_INPUT, "\"%s\": expected a whole number from 1 to %g, found %g", name, most, *value);
 }
 
 double fit_number_or(const struct measurement *line, const char *name, double otherwise)

@@ -33,16 +33,20 @@ static bool read_operation(const struct measurement *line, enum collective *oper
     return sp_fail(err, SP_ERROR_INPUT, "the operation %.40s is not one of the model's", name);
 }
 
+static const double MOST_BYTES = 1e15; /* more than any memory has, and what tables hold */
+static const double MOST_RANKS = 1e6;
+static const double MOST_WIDTH = 1e9; /* of a matrix, and tokens of a sequence */
+
 bool collective_point_read(const struct measurement *line, struct collective_point *point, struct sp_error *err)
 {
     double ranks = 0;
     double nodes = fit_number_or(line, "nodes", 1);
     *point = (struct collective_point){.beside = fit_text_or_none(line, "beside")};
-    if (!read_operation(line, &point->operation, err) || !fit_number(line, "ranks", &ranks, err) ||
-        !fit_number(line, "message_bytes", &point->bytes, err)) {
+    if (!read_operation(line, &point->operation, err) || !fit_whole(line, "ranks", MOST_RANKS, &ranks, err) ||
+        !fit_whole(line, "message_bytes", MOST_BYTES, &point->bytes, err)) {
         return false;
     }
-    if (nodes < 1 || ranks < 2 || nodes > ranks) {
+    if (!(nodes >= 1) || ranks < 2 || nodes > ranks) {
         return sp_fail(err, SP_ERROR_INPUT, "%g ranks on %g nodes: expected two ranks or more, on 1 to %g nodes", ranks,
                        nodes, ranks);
     }
@@ -156,8 +160,9 @@ bool gemm_point_read(const struct measurement *line, struct gemm_point *point, s
     static const char *const passes[] = {"forward", "input-gradient", "weight-gradient", NULL};
     const char *pass = NULL;
     *point = (struct gemm_point){.call = {.precision = DTYPE_BF16, .output_bytes = 2}};
-    if (!fit_text(line, "pass", &pass, err) || !fit_number(line, "m", &point->call.m, err) ||
-        !fit_number(line, "n", &point->call.n, err) || !fit_number(line, "k", &point->call.k, err)) {
+    if (!fit_text(line, "pass", &pass, err) || !fit_whole(line, "m", MOST_WIDTH, &point->call.m, err) ||
+        !fit_whole(line, "n", MOST_WIDTH, &point->call.n, err) ||
+        !fit_whole(line, "k", MOST_WIDTH, &point->call.k, err)) {
         return false;
     }
     int index = sp_index_of(pass, passes);
@@ -172,8 +177,10 @@ bool attention_point_read(const struct measurement *line, struct attention_point
     const char *mask = NULL;
     *point = (struct attention_point){0};
     if (!fit_text(line, "pass", &pass, err) || !fit_text(line, "mask", &mask, err) ||
-        !fit_number(line, "tokens", &point->tokens, err) || !fit_number(line, "heads", &point->heads, err) ||
-        !fit_number(line, "kv_heads", &point->kv_heads, err) || !fit_number(line, "head_dim", &point->head_dim, err)) {
+        !fit_whole(line, "tokens", MOST_WIDTH, &point->tokens, err) ||
+        !fit_whole(line, "heads", MOST_WIDTH, &point->heads, err) ||
+        !fit_whole(line, "kv_heads", MOST_WIDTH, &point->kv_heads, err) ||
+        !fit_whole(line, "head_dim", MOST_WIDTH, &point->head_dim, err)) {
         return false;
     }
     point->is_backward = strcmp(pass, "backward") == 0;
@@ -194,6 +201,13 @@ static double plain_forward_bytes(const struct attention_point *point)
     return 2 * (2 * q + 2 * k) + 4 * point->tokens * point->heads;
 }
 
+bool has_bytes(const struct measurement *line, struct sp_error *err)
+{
+    bool is_count = line->bytes >= 1 && line->bytes <= MOST_BYTES && floor(line->bytes) >= line->bytes;
+    return is_count || sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a whole number from 1 to %g, found %g",
+                               MOST_BYTES, line->bytes);
+}
+
 static bool predict_attention(const struct fit_machine *machine, const struct measurement *line, double *seconds,
                               struct sp_error *err)
 {
@@ -205,7 +219,7 @@ static bool predict_attention(const struct fit_machine *machine, const struct me
     }
     if (strcmp(pass, "merge") == 0) {
         *seconds = elementwise_time(gpu, line->bytes, 1);
-        return line->bytes > 0 || sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a number above 0, found none");
+        return has_bytes(line, err);
     }
     if (!attention_alone(machine, &point, seconds, err)) {
         return false;
@@ -224,8 +238,8 @@ static bool predict_copy(const struct fit_machine *machine, const struct measure
     if (!fit_text(line, "by", &by, err)) {
         return false;
     }
-    if (!(line->bytes > 0)) {
-        return sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a number above 0, found none");
+    if (!has_bytes(line, err)) {
+        return false;
     }
     if (strcmp(by, "memcpy") == 0 || strcmp(by, "kernel") == 0) {
         *seconds = copy_time(gpu, line->bytes);
@@ -242,7 +256,7 @@ static bool predict_elementwise(const struct fit_machine *machine, const struct 
                                 struct sp_error *err)
 {
     *seconds = elementwise_time(&machine->hardware->gpu, line->bytes, 1);
-    return line->bytes > 0 || sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a number above 0, found none");
+    return has_bytes(line, err);
 }
 
 static bool predict_latency(const struct fit_machine *machine, const struct measurement *line, double *seconds,

@@ -159,7 +159,8 @@ static void add_elementwise(struct bench *bench)
     for (size_t k = 0; k < SP_COUNT_OF(kernels); k++) {
         for (double bytes = 3e6 + 7e4 * (double)k; bytes < 3e9; bytes *= 3.1) {
             add(bench, "elementwise",
-                sp_format(bench->arena, "\"kernel\":\"%s\",\"pass\":\"forward\",\"tokens\":1021", kernels[k]), bytes);
+                sp_format(bench->arena, "\"kernel\":\"%s\",\"pass\":\"forward\",\"tokens\":1021", kernels[k]),
+                floor(bytes));
         }
     }
 }
@@ -522,6 +523,48 @@ static void other_machines_and_empty_runs_are_refused(void **state)
     assert_int_equal(err.kind, SP_ERROR_INPUT);
 }
 
+/* Lines that no machine ever printed, a few hundred of them in twenty runs: an answer or an error, never anything else. */
+static void nonsense_is_survived(void **state)
+{
+    struct bench *bench = *state;
+    static const char *const numbers[] = {"0.5", "1", "2", "3", "61", "4096", "1e6", "1e9", "1e15", "1e30", "0", "-7"};
+    static const struct {
+        const char *texts, *names[4];
+    } forms[] = {
+        {"\"pass\":\"forward\"", {"m", "n", "k", "gone"}},
+        {"\"pass\":\"backward\",\"mask\":\"causal\"", {"tokens", "heads", "kv_heads", "head_dim"}},
+        {"\"pass\":\"forward\",\"mask\":\"full\"", {"tokens", "heads", "kv_heads", "head_dim"}},
+        {"\"operation\":\"all-gather\"", {"ranks", "nodes", "message_bytes", "gone"}},
+        {"\"operation\":\"send-recv-ring\",\"ranks\":2,\"beside\":\"attention\",\"timed\":\"kernel\"",
+         {"nodes", "message_bytes", "x", "y"}},
+        {"\"by\":\"memcpy\",\"kernel\":\"rotary\",\"what\":\"launch\",\"how\":\"stream\"", {"w", "x", "y", "z"}}};
+    static const double times[] = {1e-12, 3e-6, 0.07, 1e4, 1e30};
+    static const double bytes[] = {0, 0.5, 1, 4096, 3e9, 1e15, 1e30};
+    bench->noise = 0;
+    for (int round = 0; round < 20; round++) {
+        struct sp_error err = {.kind = SP_ERROR_NONE};
+        bench->n = 0;
+        while (bench->n < 300) {
+            const char *chosen[4];
+            for (int i = 0; i < 4; i++) {
+                chosen[i] = numbers[(size_t)(uniform(&bench->random) * SP_COUNT_OF(numbers))];
+            }
+            size_t form = (size_t)(uniform(&bench->random) * SP_COUNT_OF(forms));
+            const char *const *names = forms[form].names;
+            const char *group = measurement_group_names[(size_t)(uniform(&bench->random) * N_MEASUREMENT_GROUPS)];
+            double moved = bytes[(size_t)(uniform(&bench->random) * SP_COUNT_OF(bytes))];
+            double seconds = times[(size_t)(uniform(&bench->random) * SP_COUNT_OF(times))];
+            const char *text =
+                sp_format(bench->arena, "%s,\"%s\":%s,\"%s\":%s,\"%s\":%s,\"%s\":%s", forms[form].texts, names[0],
+                          chosen[0], names[1], chosen[1], names[2], chosen[2], names[3], chosen[3]);
+            add_timed(bench, group, text, moved, seconds);
+            bench->lines[bench->n - 1].flop = moved * 100;
+        }
+        bool is_done = run(bench, UINT32_MAX, &err);
+        assert_true(is_done || err.kind == SP_ERROR_INPUT);
+    }
+}
+
 /* ---- predictions of lines --------------------------------------------------------------------------------------- */
 
 /* By hand, on the shipped file: 3 us and 4.25 TB/s; 55.4 GB/s; 13 us. */
@@ -615,6 +658,7 @@ int main(void)
         TEST(few_sizes_scale_the_table_or_leave_it),
         TEST(multiprocessors_held_come_back),
         TEST(other_machines_and_empty_runs_are_refused),
+        TEST(nonsense_is_survived),
         TEST(lines_are_priced_by_the_model),
         TEST(a_product_alone_runs_at_its_own_rate),
         TEST(lines_without_a_price_say_why),
