@@ -226,7 +226,8 @@ static double weighted_variance(const struct weighting *how, const double *resid
 }
 
 /* Errors that go together within a cluster: (J^T J)^-1 sum(g g^T) (J^T J)^-1, g the sum of a cluster's gradients times
- * residuals, with the correction for few clusters (Cameron and Miller 2015, section VI). */
+ * residuals, with a correction for few clusters (Cameron and Miller 2015, section VI), as of p parameters among
+ * so many points. */
 static int cluster_covariance(struct sp_arena *arena, const struct solver *solver, const struct weighting *how,
                               const double *residuals, struct curve_fit *fit)
 {
@@ -253,7 +254,7 @@ static int cluster_covariance(struct sp_arena *arena, const struct solver *solve
             }
         }
     }
-    double factor = (double)n_clusters / fmax(n_clusters - 1, 1);
+    double factor = (double)n_clusters / fmax(n_clusters - p, 1);
     memset(fit->covariance, 0, sizeof(fit->covariance));
     for (int c = 0; c < n_clusters; c++) {
         for (int a = 0; a < p * p; a++) {
@@ -278,7 +279,7 @@ static bool find_covariance(struct sp_arena *arena, struct solver *solver, const
     }
     if (solver->problem.points->cluster != NULL) {
         differentiate(solver, fit->p);
-        fit->freedom = fmax(cluster_covariance(arena, solver, how, residuals, fit) - 1, 1);
+        fit->freedom = fmax(cluster_covariance(arena, solver, how, residuals, fit) - p, 1);
     } else {
         for (int i = 0; i < p * p; i++) {
             fit->covariance[i] *= fit->sigma * fit->sigma;

@@ -235,9 +235,9 @@ static void errors_that_go_together_are_counted_once(void **state)
         for (int k = 0; k < KERNELS; k++) {
             double own = 0.1 * normal(&random);
             for (int i = 0; i < SIZES; i++) {
-                x[k * SIZES + i] = sizes[i];
+                x[k * SIZES + i] = sizes[i] / 1e6; /* the factor is that of a megabyte, in the middle */
                 cluster[k * SIZES + i] = k;
-                log_y[k * SIZES + i] = power_of(sizes, i, truth) + own + 0.01 * normal(&random);
+                log_y[k * SIZES + i] = power_of(x, k * SIZES + i, truth) + own + 0.01 * normal(&random);
             }
         }
         const struct curve_model model = {2, power_of, x, power_names};
@@ -290,6 +290,9 @@ static void a_saturating_rate_is_told_from_a_table(void **state)
     assert_int_equal(curve.model, RATE_SATURATING);
     assert_close(rates_at(&curve, 40e3), 637e12 / (1 + 5000 / 40e3), 0.02);
     assert_true(curve.held_out < 0.02);
+    log_rate[0] += 0.4; /* a size of its own: no curve may pass it by */
+    assert_true(rates_fit(arena, &points, &curve, &err));
+    assert_int_equal(curve.model, RATE_TABLE);
     for (int i = 0; i < SIZES; i++) { /* up, and down again: no curve that saturates */
         log_rate[i] = log(637e12) - 0.05 * (i - 6) * (i - 6) + 0.01 * normal(&random);
     }
