@@ -249,7 +249,7 @@ static void errors_that_go_together_are_counted_once(void **state)
     }
     print_message("inside: factor %d of %d\n", n_covered, DRAWS);
     assert_true(n_covered >=
-                DRAWS * 3 / 4); /* of few clusters such intervals are narrow; of 90 points it would be 60 */
+                DRAWS * 4 / 5); /* of few clusters a little narrow; taken for 90 points it would be some 60 */
     sp_arena_close(arena);
 }
 
