@@ -177,16 +177,25 @@ static double mean_rounding(double block_rows, double step_rows)
     return (step_rows - common) / (2 * step_rows);
 }
 
+/* Steps of a mean block, the parts of its tiles that the mask leaves out included. */
+static double mean_steps(const struct tiled_work *work)
+{
+    double longest = ceil(work->other / work->step_rows);
+    if (!work->is_masked) {
+        return longest;
+    }
+    double seen = fmin(work->pairs / work->own + (fmin(work->block_rows, work->own) - 1) / 2, work->other);
+    return fmin(seen / work->step_rows + mean_rounding(work->block_rows, work->step_rows), longest);
+}
+
 /* Work spread evenly over the multiprocessors; in the last wave those without a block wait as long as the shortest one lasts. */
 static double closed_cycles(const struct tiled_work *work, double sm_count)
 {
     double longest = ceil(work->other / work->step_rows);
-    double mean = longest;
+    double mean = mean_steps(work);
     double shortest = longest;
     double masked = 0;
     if (work->is_masked) {
-        double seen = fmin(work->pairs / work->own + (fmin(work->block_rows, work->own) - 1) / 2, work->other);
-        mean = fmin(seen / work->step_rows + mean_rounding(work->block_rows, work->step_rows), longest);
         double least = fmax(work->other - work->own, 0) + work->block_rows;
         shortest = fmin(ceil(least / work->step_rows), longest);
         masked = work->mask_cycles * fmin(work->other / work->own, 1);
@@ -225,6 +234,13 @@ double attention_cycles(const struct gpu_spec *gpu, const struct attention_tilin
                                             : closed_cycles(&work, gpu->sm_count.value));
 }
 
+/* Whole tiles are multiplied, whatever the mask leaves of them: so much more than the call's own FLOP. */
+static double executed_flop(const struct tiled_work *work, const struct attention_call *call)
+{
+    double executed = work->tiles * work->block_rows * mean_steps(work) * work->step_rows;
+    return attention_flop(call) * executed / call->block.pairs;
+}
+
 /* The clock at which these cycles draw what the power limit leaves (eq. 29). */
 static double clock_of(const struct gpu_spec *gpu, const struct attention_curve *curve, double power_w,
                        double flop_per_cycle)
@@ -251,7 +267,8 @@ double attention_tiled_time(const struct gpu_spec *gpu, const struct attention_t
 {
     assert(call->block.pairs >= SMALLEST);
     double cycles = attention_cycles(gpu, tiling, call);
-    double hz = clock_of(gpu, call->curve, tiling->power.value, attention_flop(call) / cycles);
+    struct tiled_work work = work_of(gpu, tiling, call);
+    double hz = clock_of(gpu, call->curve, tiling->power.value, executed_flop(&work, call) / cycles);
     double around_s = call->is_backward && !call->is_step ? around_backward(gpu, call) : 0;
     return fmax(cycles / hz, gpu->kernel_latency.value) + around_s;
 }

@@ -171,6 +171,7 @@ static bool make_machine(struct sp_arena *arena, const struct fit_machine *machi
     made->curve = sp_arena_alloc(arena, sizeof(*made->curve));
     *made->hardware = *machine->hardware;
     *made->curve = *curve;
+    made->hardware->gpu.kernel_latency = curve->harness.latency; /* no framework between the kernels */
     if (run->is_virtual) {
         make_local(arena, &curve->harness, run->ranks, made->hardware);
     } else if (run->ranks > machine->hardware->node.nvlink_domain.value) {

@@ -58,6 +58,7 @@ static const struct sp_field clock_fields[] = {
     {.key = NULL},
 };
 static const struct sp_field harness_fields[] = {
+    FIGURE(attention_harness, latency, SP_SECONDS, 0, 1, "of a kernel queued behind another"),
     FIGURE(attention_harness, pause, SP_SECONDS, 0, 1, "between two samples"),
     FIGURE(attention_harness, memory_power, SP_FRACTION, 0, 1, "of kernels that only move memory, of what the limit leaves"),
     FIGURE(attention_harness, wait, SP_SECONDS, 0, 1, "for the other stream"),

@@ -156,6 +156,7 @@ struct attention_clock {
 };
 /* What a run of the measuring program has besides its kernels (eq. 29a, 39a). */
 struct attention_harness {
+    struct sp_figure latency;      /* of a kernel that was queued behind another */
     struct sp_figure pause;        /* between the samples that it takes */
     struct sp_figure memory_power; /* of kernels that only move memory, as a share of what the limit leaves */
     struct sp_figure wait;         /* for the other stream, where a step has to */
