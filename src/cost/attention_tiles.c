@@ -9,9 +9,11 @@
 
 enum {
     MOST_MULTIPROCESSORS = 512,
-    MOST_PLAYED_BLOCKS = 2048 /* beyond them the ends of a few blocks no longer count, and eq. 28 stands in its closed form */
+    MOST_PLAYED_BLOCKS =
+        2048 /* beyond them the ends of a few blocks no longer count, and eq. 28 stands in its closed form */
 };
-static const double BUNDLE_BLOCKS = 128; /* heads that start together have about so many: src/cuda/attention_device.cuh */
+static const double BUNDLE_BLOCKS =
+    128; /* heads that start together have about so many: src/cuda/attention_device.cuh */
 static const double FP32_BYTES = 4;
 static const double SMALLEST = 0.5; /* pairs that are no pair */
 
@@ -19,7 +21,9 @@ const struct attention_tiling *attention_tiling_of(const struct attention_call *
 {
     for (int i = 0; i < call->curve->n_tilings; i++) {
         const struct attention_tiling *tiling = &call->curve->tilings[i];
-        if (tiling->is_backward == call->is_backward && fabs((double)tiling->head_dim - call->head_dim) < SMALLEST) {
+        bool is_wide = fabs((double)tiling->head_dim - call->head_dim) < SMALLEST &&
+                       fabs(call->value_head_dim - call->head_dim) < SMALLEST;
+        if (tiling->is_backward == call->is_backward && is_wide) {
             return tiling;
         }
     }
@@ -270,5 +274,9 @@ double attention_tiled_time(const struct gpu_spec *gpu, const struct attention_t
     struct tiled_work work = work_of(gpu, tiling, call);
     double hz = clock_of(gpu, call->curve, tiling->power.value, executed_flop(&work, call) / cycles);
     double around_s = call->is_backward && !call->is_step ? around_backward(gpu, call) : 0;
-    return fmax(cycles / hz, gpu->kernel_latency.value) + around_s;
+    double peaks = gpu->peak_bf16.value / gpu->curve_peak_bf16; /* set by hand */
+    if (call->element_bytes > 2) {                              /* float32: nothing is measured */
+        peaks *= gpu->peak_fp32.value / gpu->peak_bf16.value;
+    }
+    return fmax(cycles / (hz * peaks), gpu->kernel_latency.value) + around_s;
 }
