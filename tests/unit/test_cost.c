@@ -261,6 +261,26 @@ static void attention_tiles_fill_the_multiprocessors(void **state)
     sp_arena_close(arena);
 }
 
+/* 7 heads of 4,100 causal rows: 41 blocks each, 287 in all, twice 128: the kernel starts 4 heads, then 3. A simulation written
+ * apart says when 24 and 40 multiprocessors are done: 7645 and 4580 cycles (7500 and 4640 if all heads started at once). */
+static void attention_heads_start_in_bundles(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    load(arena, "dgx-h200");
+    struct gpu_spec gpu = question.hardware.gpu;
+    const struct attention_tiling tiling = made_tiling(false);
+    const struct attention_curve curve = {.kernel = "made", .n_tilings = 1, .tilings = &tiling};
+    struct attention_call call = made_call(&curve, 4100, 4100, 4100.0 * 4101 / 2);
+    call.heads = 7;
+    call.kv_heads = 7;
+    gpu.sm_count.value = 24;
+    assert_close(attention_cycles(&gpu, &tiling, &call), 8645, 1e-12);
+    gpu.sm_count.value = 40;
+    assert_close(attention_cycles(&gpu, &tiling, &call), 5580, 1e-12);
+    sp_arena_close(arena);
+}
+
 /* A GPU that may draw 700 W of which 100 are idle, and a kernel that draws 1200 W more at its whole rate and 1 GHz. 2 x 10,000
  * rows on 10,000, one multiprocessor: 200 blocks of 200 + 200 x 10 cycles, 441,000 with the start; 4 x 2 x 128 x 1e8 FLOP. Peak
  * rate twice that: the power for 1 GHz is 600 W, as much as there is. A peak that is just reached: 1200 W, the clock falls to the
@@ -343,6 +363,7 @@ int main(void)
         cmocka_unit_test(attention_time_is_measured_at_measured_points),
         cmocka_unit_test(attention_time_grows_with_work),
         cmocka_unit_test(attention_tiles_fill_the_multiprocessors),
+        cmocka_unit_test(attention_heads_start_in_bundles),
         cmocka_unit_test(attention_clock_follows_the_power),
         cmocka_unit_test(shipped_tiles_agree_with_the_measured_rates),
         cmocka_unit_test(collectives_follow_tables_and_links),

@@ -226,8 +226,13 @@ static double seconds_of(struct pairs *pairs, const char *group, const char *par
  * keys, the first goes over 4 x 4 tiles of queries: 4060 + 20190 + 6679 + 16 x 4079 = 96,193 cycles, 52.564 us; 12 bytes and 6:
  * 1,966,080 by 5 kernels, 10.963. Step 1: half of the queries, all keys: 4060 + 20190 + 8 x 4079 = 56,882 cycles, 31.083; 10 bytes
  * of k and v, 2.254. At the end 12 and 6 bytes by 2 kernels, 4.663. The copies hide, on 130 idle multiprocessors, but the last of
- * 262,144 bytes: 2.223. 103.750 us. */
-static void three_runs_by_hand(void **state)
+ * 262,144 bytes: 2.223. 103.750 us.
+ * The transfers of its rank 1: hops of 2.162 and twice 2.223, three waits, 10.963 to begin; the step saw half of the keys, 327,680
+ * bytes, 2.177; nothing late at the end, 1,179,648 bytes, 4.478: 39.346 us.
+ *
+ * All-gather forward of rank 0 of two, 256 tokens each, 4 heads on 1: two copies of 131,072 bytes, 0.123 + 4.2 and a wait, the
+ * reordering 0.123 + 2.1; the first chunk sees one step of keys, 18,338 cycles, the last of the sequence three, 25,450: 35.515 us. */
+static void runs_by_hand(void **state)
 {
     (void)state;
     static struct pairs pairs;
@@ -244,6 +249,16 @@ static void three_runs_by_hand(void **state)
                             "\"method\": \"zigzag\", \"pass\": \"backward\", \"ranks_are\": \"virtual\", \"ranks\": 2, "
                             "\"rank\": 0, \"tokens\": 512, " FEW_HEADS "\"gradients\": \"float32\", \"part\": \"all\""),
                  103.750e-6, 1e-3);
+    assert_close(seconds_of(&pairs, "method",
+                            "\"method\": \"zigzag\", \"pass\": \"backward\", \"ranks_are\": \"virtual\", \"ranks\": 2, "
+                            "\"rank\": 1, \"tokens\": 512, " FEW_HEADS
+                            "\"gradients\": \"float32\", \"part\": \"transfers\""),
+                 39.346e-6, 1e-3);
+    assert_close(
+        seconds_of(&pairs, "method",
+                   "\"method\": \"allgather\", \"pass\": \"forward\", \"ranks_are\": \"virtual\", \"ranks\": 2, "
+                   "\"rank\": 0, \"tokens\": 512, " FEW_HEADS "\"part\": \"all\""),
+        35.515e-6, 1e-3);
     sp_arena_close(pairs.arena);
 }
 
@@ -282,6 +297,77 @@ static void a_run_is_between_its_parts(void **state)
             fail_msg("%s: all %g, attention %g, transfers %g", shape, all_s, attention_s, transfers_s);
         }
     }
+    sp_arena_close(pairs.arena);
+}
+
+/* Backward, 1,024 tokens a rank: 64 blocks leave half of the multiprocessors to the copies, and 63 hops cost nothing but the last
+ * one; with 8,192 tokens each displaces blocks for its 52 us, less the start of the kernel. */
+static void copies_hide_where_multiprocessors_are_idle(void **state)
+{
+    (void)state;
+    static struct pairs pairs;
+    open_machine(&pairs);
+    double hidden_s[2];
+    const int shards[] = {1024, 8192};
+    for (int i = 0; i < 2; i++) {
+        const char *shape =
+            sp_format(pairs.arena,
+                      "\"method\": \"ring\", \"pass\": \"backward\", \"ranks_are\": \"virtual\", \"ranks\": 64, "
+                      "\"tokens\": %d, " HEADS "\"gradients\": \"float32\"",
+                      64 * shards[i]);
+        hidden_s[i] = ring_seconds(&pairs, shape, "all") - ring_seconds(&pairs, shape, "attention");
+    }
+    assert_true(hidden_s[0] > 0 && hidden_s[0] < 20e-6);
+    assert_close(hidden_s[1], 62 * 50e-6, 0.15); /* the power that copies spare gives some of it back */
+    sp_arena_close(pairs.arena);
+}
+
+/* Half a ring step backward between GPUs: 2,048 keys of 8 heads are 128 blocks on 132 multiprocessors, of 650 us. A transfer of
+ * 350 us holds 40: 36 blocks wait for it and end at 1000 us. Without a transfer all end at 650. 512 blocks more and the transfer
+ * takes its share: 650 + 40 / 132 of 350. Beside one of 2 ms the 92 others run two rounds, until 1300. */
+static void blocks_wait_for_taken_multiprocessors(void **state)
+{
+    (void)state;
+    static struct pairs pairs;
+    open_machine(&pairs);
+    struct attention_problem problem = {.hardware = &question.hardware,
+                                        .curve = gpu_attention_curve(&question.hardware.gpu, "seqplan"),
+                                        .traits = method_harness_traits(METHOD_ZIGZAG, true),
+                                        .ranks = 2,
+                                        .batch = 1,
+                                        .heads = 32,
+                                        .kv_heads = 8,
+                                        .head_dim = 128,
+                                        .value_head_dim = 128,
+                                        .element_bytes = 2,
+                                        .link_sm_share = 40.0 / 132};
+    struct beside step = {.block = {.query_rows = 4096, .key_rows = 2048, .pairs = 4096 * 2048.0},
+                          .is_backward = true,
+                          .kernel_s = 650e-6,
+                          .other_s = 10e-6};
+    assert_close(problem_beside(&problem, &step, 350e-6), 1010e-6, 1e-9);
+    assert_close(problem_beside(&problem, &step, 0), 660e-6, 1e-9);
+    assert_close(problem_beside(&problem, &step, 2e-3), 2000e-6, 1e-9);
+    step.block.key_rows = 10240;
+    assert_close(problem_beside(&problem, &step, 350e-6), (660 + 350 * 40 / 132.0) * 1e-6, 1e-9);
+    step.kernel_s = 0;
+    assert_close(problem_beside(&problem, &step, 350e-6), 350e-6, 1e-9);
+    sp_arena_close(pairs.arena);
+}
+
+/* Attention of two GPUs takes as long as that of the same rank on one, but for the lower of their two clocks: the mean of the greater
+ * of two draws is 1 / sqrt(pi) standard deviations, of 2 % here. */
+static void gpus_wait_for_the_slowest(void **state)
+{
+    (void)state;
+    static struct pairs pairs;
+    open_machine(&pairs);
+    const char *shape =
+        "\"method\": \"zigzag\", \"pass\": \"backward\", \"ranks\": 2, \"rank\": 1, \"tokens\": 131072, " HEADS
+        "\"gradients\": \"bf16\", \"part\": \"attention\", \"ranks_are\": ";
+    double one_s = seconds_of(&pairs, "method", sp_format(pairs.arena, "%s\"virtual\"", shape));
+    double two_s = seconds_of(&pairs, "method", sp_format(pairs.arena, "%s\"gpus\"", shape));
+    assert_close(two_s / one_s - 1, 0.02 / sqrt(acos(-1)), 0.02);
     sp_arena_close(pairs.arena);
 }
 
@@ -360,8 +446,13 @@ static void lines_without_a_prediction_say_why(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(measured_lines_are_predicted),       cmocka_unit_test(three_runs_by_hand),
-        cmocka_unit_test(a_run_is_between_its_parts),         cmocka_unit_test(a_layer_adds_the_same_to_every_method),
+        cmocka_unit_test(measured_lines_are_predicted),
+        cmocka_unit_test(runs_by_hand),
+        cmocka_unit_test(a_run_is_between_its_parts),
+        cmocka_unit_test(copies_hide_where_multiprocessors_are_idle),
+        cmocka_unit_test(blocks_wait_for_taken_multiprocessors),
+        cmocka_unit_test(gpus_wait_for_the_slowest),
+        cmocka_unit_test(a_layer_adds_the_same_to_every_method),
         cmocka_unit_test(lines_without_a_prediction_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
