@@ -82,7 +82,7 @@ static struct tiled_work work_of(const struct gpu_spec *gpu, const struct attent
                               .block_cycles = block_cycles(gpu, tiling, call),
                               .mask_cycles = tiling->mask.value,
                               .step_cycles = tiling->step.value};
-    work.heads = fmax(work.heads, 1);
+    work.heads = fmax(ceil(work.heads), 1);
     work.tiles = ceil(work.own / work.block_rows);
     return work;
 }
@@ -149,13 +149,14 @@ static void take_block(struct multiprocessors *gpu, double cycles)
 static double played_cycles(const struct tiled_work *work, bool is_backward, int sm_count)
 {
     struct multiprocessors gpu = {.count = sm_count};
-    double bundle = heads_together(work);
+    int heads = (int)work->heads;
+    int bundle = (int)heads_together(work);
     double last = 0;
-    for (double first = 0; first < work->heads; first += bundle) {
-        double here = fmin(bundle, work->heads - first);
-        for (double rank = 0; rank < work->tiles; rank++) {
+    for (int first = 0; first < heads; first += bundle) {
+        int here = bundle < heads - first ? bundle : heads - first;
+        for (int rank = 0; rank < (int)work->tiles; rank++) {
             double cycles = tile_cycles(work, is_backward, rank);
-            for (double head = 0; head < here; head++) {
+            for (int head = 0; head < here; head++) {
                 take_block(&gpu, cycles);
             }
         }

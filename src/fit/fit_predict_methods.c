@@ -162,13 +162,13 @@ static bool make_machine(struct sp_arena *arena, const struct fit_machine *machi
                          struct method_machine *made, struct sp_error *err)
 {
     const struct attention_curve *curve = gpu_attention_curve(&machine->hardware->gpu, machine->kernel);
+    made->hardware = sp_arena_alloc(arena, sizeof(*made->hardware));
+    made->curve = sp_arena_alloc(arena, sizeof(*made->curve));
+    *made->hardware = *machine->hardware;
     if (curve == NULL || curve->n_tilings == 0) {
         return sp_fail(err, SP_ERROR_INPUT, "%s has no \"tiles\" of the attention kernel %s",
                        machine->hardware->gpu.name, machine->kernel);
     }
-    made->hardware = sp_arena_alloc(arena, sizeof(*made->hardware));
-    made->curve = sp_arena_alloc(arena, sizeof(*made->curve));
-    *made->hardware = *machine->hardware;
     *made->curve = *curve;
     made->hardware->gpu.kernel_latency = curve->harness.latency; /* no framework between the kernels */
     if (run->is_virtual) {
@@ -260,14 +260,14 @@ static double elementwise_of_layer(const struct method_machine *machine, const s
 static double greatest_of(double n)
 {
     enum { POINTS = 400 };
-    static const double FAR = 6; /* standard deviations: beyond them lies nothing that counts */
+    static const double far = 6; /* standard deviations: beyond them lies nothing that counts */
     double mean = 0;
     for (int i = 0; i < POINTS; i++) {
-        double x = FAR * (2 * (i + 0.5) / POINTS - 1);
+        double x = far * (2 * (i + 0.5) / POINTS - 1);
         double below = 0.5 * erfc(-x / sqrt(2));
         mean += x * n * pow(below, n - 1) * exp(-x * x / 2) / sqrt(2 * acos(-1));
     }
-    return mean * 2 * FAR / POINTS;
+    return mean * 2 * far / POINTS;
 }
 
 /* Of one run: what computes, at a clock that the power limit sets, and all of it. */
@@ -313,7 +313,7 @@ bool fit_predict_method(struct sp_arena *arena, const struct fit_machine *machin
 {
     enum { ROUNDS = 4 }; /* the time moves by less than 1e-4 after three */
     struct method_line run;
-    struct method_machine made;
+    struct method_machine made = {0};
     if (!method_line_read(line, &run, err) || !method_line_check(&run, err) ||
         !make_machine(arena, machine, &run, &made, err)) {
         return false;

@@ -165,10 +165,10 @@ struct shared_gpu { /* a kernel of equal blocks beside a transfer that takes som
 
 static bool has_ended(const struct shared_gpu *gpu, double time_s)
 {
-    static const double SLIP = 1e-9; /* of the division of a multiple */
-    double others = floor(time_s / gpu->block_s + SLIP) * (gpu->sm_count - gpu->taken);
-    double late = floor(fmax(time_s - gpu->link_s, 0) / gpu->block_s + SLIP) * gpu->taken;
-    return others + late >= gpu->blocks - SLIP;
+    static const double slip = 1e-9; /* of the division of a multiple */
+    double others = floor(time_s / gpu->block_s + slip) * (gpu->sm_count - gpu->taken);
+    double late = floor(fmax(time_s - gpu->link_s, 0) / gpu->block_s + slip) * gpu->taken;
+    return others + late >= gpu->blocks - slip;
 }
 
 /* The first moment by which enough whole blocks have begun and ended: a multiple of a block's time from the start, or from the end of
