@@ -9,9 +9,11 @@
 
 enum {
     MOST_MULTIPROCESSORS = 512,
-    MOST_PLAYED_BLOCKS = 2048 /* beyond them the ends of a few blocks no longer count, and eq. 28 stands in its closed form */
+    MOST_PLAYED_BLOCKS =
+        2048 /* beyond them the ends of a few blocks no longer count, and eq. 28 stands in its closed form */
 };
-static const double BUNDLE_BLOCKS = 128; /* heads that start together have about so many: src/cuda/attention_device.cuh */
+static const double BUNDLE_BLOCKS =
+    128; /* heads that start together have about so many: src/cuda/attention_device.cuh */
 static const double FP32_BYTES = 4;
 static const double SMALLEST = 0.5; /* pairs that are no pair */
 
@@ -19,7 +21,9 @@ const struct attention_tiling *attention_tiling_of(const struct attention_call *
 {
     for (int i = 0; i < call->curve->n_tilings; i++) {
         const struct attention_tiling *tiling = &call->curve->tilings[i];
-        if (tiling->is_backward == call->is_backward && fabs((double)tiling->head_dim - call->head_dim) < SMALLEST) {
+        bool is_wide = fabs((double)tiling->head_dim - call->head_dim) < SMALLEST &&
+                       fabs(call->value_head_dim - call->head_dim) < SMALLEST;
+        if (tiling->is_backward == call->is_backward && is_wide) {
             return tiling;
         }
     }
@@ -78,7 +82,7 @@ static struct tiled_work work_of(const struct gpu_spec *gpu, const struct attent
                               .block_cycles = block_cycles(gpu, tiling, call),
                               .mask_cycles = tiling->mask.value,
                               .step_cycles = tiling->step.value};
-    work.heads = fmax(work.heads, 1);
+    work.heads = fmax(ceil(work.heads), 1);
     work.tiles = ceil(work.own / work.block_rows);
     return work;
 }
@@ -145,13 +149,14 @@ static void take_block(struct multiprocessors *gpu, double cycles)
 static double played_cycles(const struct tiled_work *work, bool is_backward, int sm_count)
 {
     struct multiprocessors gpu = {.count = sm_count};
-    double bundle = heads_together(work);
+    int heads = (int)work->heads;
+    int bundle = (int)heads_together(work);
     double last = 0;
-    for (double first = 0; first < work->heads; first += bundle) {
-        double here = fmin(bundle, work->heads - first);
-        for (double rank = 0; rank < work->tiles; rank++) {
+    for (int first = 0; first < heads; first += bundle) {
+        int here = bundle < heads - first ? bundle : heads - first;
+        for (int rank = 0; rank < (int)work->tiles; rank++) {
             double cycles = tile_cycles(work, is_backward, rank);
-            for (double head = 0; head < here; head++) {
+            for (int head = 0; head < here; head++) {
                 take_block(&gpu, cycles);
             }
         }
@@ -177,16 +182,25 @@ static double mean_rounding(double block_rows, double step_rows)
     return (step_rows - common) / (2 * step_rows);
 }
 
+/* Steps of a mean block, the parts of its tiles that the mask leaves out included. */
+static double mean_steps(const struct tiled_work *work)
+{
+    double longest = ceil(work->other / work->step_rows);
+    if (!work->is_masked) {
+        return longest;
+    }
+    double seen = fmin(work->pairs / work->own + (fmin(work->block_rows, work->own) - 1) / 2, work->other);
+    return fmin(seen / work->step_rows + mean_rounding(work->block_rows, work->step_rows), longest);
+}
+
 /* Work spread evenly over the multiprocessors; in the last wave those without a block wait as long as the shortest one lasts. */
 static double closed_cycles(const struct tiled_work *work, double sm_count)
 {
     double longest = ceil(work->other / work->step_rows);
-    double mean = longest;
+    double mean = mean_steps(work);
     double shortest = longest;
     double masked = 0;
     if (work->is_masked) {
-        double seen = fmin(work->pairs / work->own + (fmin(work->block_rows, work->own) - 1) / 2, work->other);
-        mean = fmin(seen / work->step_rows + mean_rounding(work->block_rows, work->step_rows), longest);
         double least = fmax(work->other - work->own, 0) + work->block_rows;
         shortest = fmin(ceil(least / work->step_rows), longest);
         masked = work->mask_cycles * fmin(work->other / work->own, 1);
@@ -225,6 +239,13 @@ double attention_cycles(const struct gpu_spec *gpu, const struct attention_tilin
                                             : closed_cycles(&work, gpu->sm_count.value));
 }
 
+/* Whole tiles are multiplied, whatever the mask leaves of them: so much more than the call's own FLOP. */
+static double executed_flop(const struct tiled_work *work, const struct attention_call *call)
+{
+    double executed = work->tiles * work->block_rows * mean_steps(work) * work->step_rows;
+    return attention_flop(call) * executed / call->block.pairs;
+}
+
 /* The clock at which these cycles draw what the power limit leaves (eq. 29). */
 static double clock_of(const struct gpu_spec *gpu, const struct attention_curve *curve, double power_w,
                        double flop_per_cycle)
@@ -251,7 +272,12 @@ double attention_tiled_time(const struct gpu_spec *gpu, const struct attention_t
 {
     assert(call->block.pairs >= SMALLEST);
     double cycles = attention_cycles(gpu, tiling, call);
-    double hz = clock_of(gpu, call->curve, tiling->power.value, attention_flop(call) / cycles);
+    struct tiled_work work = work_of(gpu, tiling, call);
+    double hz = clock_of(gpu, call->curve, tiling->power.value, executed_flop(&work, call) / cycles);
     double around_s = call->is_backward && !call->is_step ? around_backward(gpu, call) : 0;
-    return fmax(cycles / hz, gpu->kernel_latency.value) + around_s;
+    double peaks = gpu->peak_bf16.value / gpu->curve_peak_bf16; /* set by hand */
+    if (call->element_bytes > 2) {                              /* float32: nothing is measured */
+        peaks *= gpu->peak_fp32.value / gpu->peak_bf16.value;
+    }
+    return fmax(cycles / (hz * peaks), gpu->kernel_latency.value) + around_s;
 }

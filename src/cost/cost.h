@@ -59,7 +59,7 @@ struct attention_call {
     double element_bytes;  /* of q, k, v, o: 2 in bf16 */
     bool is_backward;
     /* Of kernels whose tiles are known; the others' curves do not tell these apart. */
-    bool is_step;       /* a step of several over the same queries: forward merges into float32 sums, backward is the
+    bool is_step;        /* a step of several over the same queries: forward merges into float32 sums, backward is the
                            kernel alone, without what is done once for all steps */
     bool sums_gradients; /* backward adds dK and dV to float32 sums */
 };

@@ -30,8 +30,7 @@ static bool read_choice(const struct measurement *line, const char *name, const 
         return false;
     }
     *choice = sp_index_of(text, choices);
-    return *choice >= 0 ||
-           sp_fail(err, SP_ERROR_INPUT, "\"%s\": %.40s is not one that the model has", name, text);
+    return *choice >= 0 || sp_fail(err, SP_ERROR_INPUT, "\"%s\": %.40s is not one that the model has", name, text);
 }
 
 static bool read_sizes(const struct measurement *line, struct method_line *run, struct sp_error *err)
@@ -39,9 +38,9 @@ static bool read_sizes(const struct measurement *line, struct method_line *run, 
     const struct {
         const char *name;
         double *value;
-    } sizes[] = {{"ranks", &run->ranks},       {"tokens", &run->tokens},     {"q_heads", &run->heads},
-                 {"kv_heads", &run->kv_heads}, {"head_dim", &run->head_dim}, {"hidden", &run->hidden},
-                 {"ffn", &run->ffn}};
+    } sizes[] = {
+        {"ranks", &run->ranks},       {"tokens", &run->tokens}, {"q_heads", &run->heads}, {"kv_heads", &run->kv_heads},
+        {"head_dim", &run->head_dim}, {"hidden", &run->hidden}, {"ffn", &run->ffn}};
     enum { OF_LAYERS = 2 };
     size_t n = SP_COUNT_OF(sizes) - (run->is_layer ? 0 : OF_LAYERS);
     for (size_t i = 0; i < n; i++) {
@@ -84,8 +83,9 @@ static bool method_line_check(const struct method_line *run, struct sp_error *er
         return sp_fail(err, SP_ERROR_INPUT, "the device program has no method %s", method_names[run->method]);
     }
     if (run->rank < 0 || run->rank >= run->ranks || fmod(run->tokens, pieces) > 0) {
-        return sp_fail(err, SP_ERROR_INPUT, "rank %g of %g, %g tokens: expected a rank of them, tokens that divide by %g",
-                       run->rank, run->ranks, run->tokens, pieces);
+        return sp_fail(err, SP_ERROR_INPUT,
+                       "rank %g of %g, %g tokens: expected a rank of them, tokens that divide by %g", run->rank,
+                       run->ranks, run->tokens, pieces);
     }
     if (run->heads < run->kv_heads || (run->method == METHOD_ULYSSES && fmod(run->heads, run->ranks) > 0)) {
         return sp_fail(err, SP_ERROR_INPUT, "%g query heads on %g key-value heads do not divide over %g ranks",
@@ -98,8 +98,8 @@ static bool method_line_check(const struct method_line *run, struct sp_error *er
 
 /* What moves the bytes of a collective of one rank when its peers are on the same GPU (src/cuda/transport.cu), with the wait for
  * the other stream where nothing runs beside it. */
-static double local_time(const struct gpu_spec *gpu, const struct attention_harness *harness,
-                         enum collective operation, double ranks, double bytes)
+static double local_time(const struct gpu_spec *gpu, const struct attention_harness *harness, enum collective operation,
+                         double ranks, double bytes)
 {
     enum { TENSORS = 2 }; /* of an exchange: three there and one back, or the other way round */
     if (operation == COLLECTIVE_SEND_RECEIVE) {
@@ -143,10 +143,9 @@ static void make_local(struct sp_arena *arena, const struct attention_harness *h
     enum { N_OPERATIONS = SP_COUNT_OF(operations), PAIR = 2 };
     struct collective_line *lines = sp_arena_array(arena, N_OPERATIONS, sizeof(*lines));
     for (int i = 0; i < N_OPERATIONS; i++) {
-        lines[i] = (struct collective_line){
-            .operation = operations[i],
-            .ranks = operations[i] == COLLECTIVE_SEND_RECEIVE ? PAIR : (int64_t)ranks,
-            .curve = local_curve(arena, hardware, harness, operations[i], ranks)};
+        lines[i] = (struct collective_line){.operation = operations[i],
+                                            .ranks = operations[i] == COLLECTIVE_SEND_RECEIVE ? PAIR : (int64_t)ranks,
+                                            .curve = local_curve(arena, hardware, harness, operations[i], ranks)};
     }
     hardware->intra.lines = lines;
     hardware->intra.n_lines = N_OPERATIONS;
@@ -163,14 +162,15 @@ static bool make_machine(struct sp_arena *arena, const struct fit_machine *machi
                          struct method_machine *made, struct sp_error *err)
 {
     const struct attention_curve *curve = gpu_attention_curve(&machine->hardware->gpu, machine->kernel);
+    made->hardware = sp_arena_alloc(arena, sizeof(*made->hardware));
+    made->curve = sp_arena_alloc(arena, sizeof(*made->curve));
+    *made->hardware = *machine->hardware;
     if (curve == NULL || curve->n_tilings == 0) {
         return sp_fail(err, SP_ERROR_INPUT, "%s has no \"tiles\" of the attention kernel %s",
                        machine->hardware->gpu.name, machine->kernel);
     }
-    made->hardware = sp_arena_alloc(arena, sizeof(*made->hardware));
-    made->curve = sp_arena_alloc(arena, sizeof(*made->curve));
-    *made->hardware = *machine->hardware;
     *made->curve = *curve;
+    made->hardware->gpu.kernel_latency = curve->harness.latency; /* no framework between the kernels */
     if (run->is_virtual) {
         make_local(arena, &curve->harness, run->ranks, made->hardware);
     } else if (run->ranks > machine->hardware->node.nvlink_domain.value) {
@@ -260,14 +260,14 @@ static double elementwise_of_layer(const struct method_machine *machine, const s
 static double greatest_of(double n)
 {
     enum { POINTS = 400 };
-    static const double FAR = 6; /* standard deviations: beyond them lies nothing that counts */
+    static const double far = 6; /* standard deviations: beyond them lies nothing that counts */
     double mean = 0;
     for (int i = 0; i < POINTS; i++) {
-        double x = FAR * (2 * (i + 0.5) / POINTS - 1);
+        double x = far * (2 * (i + 0.5) / POINTS - 1);
         double below = 0.5 * erfc(-x / sqrt(2));
         mean += x * n * pow(below, n - 1) * exp(-x * x / 2) / sqrt(2 * acos(-1));
     }
-    return mean * 2 * FAR / POINTS;
+    return mean * 2 * far / POINTS;
 }
 
 /* Of one run: what computes, at a clock that the power limit sets, and all of it. */
@@ -313,7 +313,7 @@ bool fit_predict_method(struct sp_arena *arena, const struct fit_machine *machin
 {
     enum { ROUNDS = 4 }; /* the time moves by less than 1e-4 after three */
     struct method_line run;
-    struct method_machine made;
+    struct method_machine made = {0};
     if (!method_line_read(line, &run, err) || !method_line_check(&run, err) ||
         !make_machine(arena, machine, &run, &made, err)) {
         return false;

@@ -42,7 +42,8 @@ static struct attention_call chunk_call(const struct attention_problem *problem,
     double rows = problem->rows / 2;
     double chunk = (double)(half == 0 ? rank : 2 * problem->ranks - 1 - rank);
     double keys = problem->is_full ? problem->rows * (double)problem->ranks : (chunk + 1) * rows;
-    double hidden = problem->is_full ? 0 : rows * (rows - 1) / 2; /* pairs of the chunk with itself that the mask leaves out */
+    double hidden =
+        problem->is_full ? 0 : rows * (rows - 1) / 2; /* pairs of the chunk with itself that the mask leaves out */
     struct attention_block block = {.query_rows = rows, .key_rows = keys, .pairs = rows * keys - hidden};
     return problem_call(problem, block, is_backward);
 }
@@ -72,9 +73,8 @@ static void time_chunks(const struct attention_problem *problem, bool is_backwar
 static double scattered_bytes(const struct attention_problem *problem)
 {
     double per_element = problem->traits->gradient_bytes > 0 ? problem->traits->gradient_bytes : problem->element_bytes;
-    return problem->traits->gradient_bytes > 0
-               ? per_element * problem_kv_elements(problem) * (double)problem->ranks
-               : gathered_bytes(problem);
+    return problem->traits->gradient_bytes > 0 ? per_element * problem_kv_elements(problem) * (double)problem->ranks
+                                               : gathered_bytes(problem);
 }
 
 static double copied_bytes(const struct attention_problem *problem, bool is_backward)

@@ -157,8 +157,7 @@ static struct ring_times ring_times_of(const struct attention_problem *problem, 
     /* of all P (P-1) later steps half have keys from an earlier rank, half from a later one */
     times.earlier_kernel_s = kernel_time(problem, p - 1, 1, is_backward);
     times.later_kernel_s = kernel_time(problem, 0, 1, is_backward);
-    times.mean_kernel_s =
-        times.first_kernel_s + (double)(p - 1) * (times.earlier_kernel_s + times.later_kernel_s) / 2;
+    times.mean_kernel_s = times.first_kernel_s + (double)(p - 1) * (times.earlier_kernel_s + times.later_kernel_s) / 2;
     time_merges(problem, is_backward, &times);
     double kv = problem_kv_bytes(problem);
     double gradient = gradient_hop_bytes(problem);

@@ -158,26 +158,32 @@ double problem_overlapped(const struct attention_problem *problem, double comput
     return fmax(link_s, compute_s + problem->link_sm_share * link_s);
 }
 
-/* Until when a kernel of equal blocks lasts, of which `taken` multiprocessors are another's until link_s: the first moment by
- * which the others and these have begun and ended enough whole blocks. */
-static double whole_blocks_time(double blocks, double block_s, double taken, double link_s, double sm_count)
+struct shared_gpu { /* a kernel of equal blocks beside a transfer that takes some multiprocessors until it is over */
+    double blocks, block_s;
+    double sm_count, taken, link_s;
+};
+
+static bool has_ended(const struct shared_gpu *gpu, double time_s)
 {
-    double first_s = 0;
-    for (double begun = 0; begun <= blocks; begun++) {
-        const double ends_s[2] = {begun * block_s, link_s + begun * block_s};
-        for (int i = 0; i < 2; i++) {
-            double free = floor(ends_s[i] / block_s + 1e-9) * (sm_count - taken);
-            double late = floor(fmax(ends_s[i] - link_s, 0) / block_s + 1e-9) * taken;
-            bool is_enough = free + late >= blocks - 1e-9;
-            if (is_enough && (first_s <= 0 || ends_s[i] < first_s)) {
-                first_s = ends_s[i];
-            }
-        }
-        if (first_s > 0) {
-            return first_s;
-        }
+    static const double slip = 1e-9; /* of the division of a multiple */
+    double others = floor(time_s / gpu->block_s + slip) * (gpu->sm_count - gpu->taken);
+    double late = floor(fmax(time_s - gpu->link_s, 0) / gpu->block_s + slip) * gpu->taken;
+    return others + late >= gpu->blocks - slip;
+}
+
+/* The first moment by which enough whole blocks have begun and ended: a multiple of a block's time from the start, or from the end of
+ * the transfer. */
+static double whole_blocks_time(const struct shared_gpu *gpu)
+{
+    double from_start_s = gpu->block_s;
+    double from_link_s = gpu->link_s + gpu->block_s;
+    while (!has_ended(gpu, from_start_s) && from_start_s < from_link_s + gpu->blocks * gpu->block_s) {
+        from_start_s += gpu->block_s;
     }
-    return blocks * block_s;
+    while (from_link_s < from_start_s && !has_ended(gpu, from_link_s)) {
+        from_link_s += gpu->block_s;
+    }
+    return fmin(from_start_s, from_link_s);
 }
 
 /* A kernel of NCCL and one of a few long blocks: what finds its multiprocessor taken begins when the transfer is over. */
@@ -191,8 +197,8 @@ static double beside_transfer(const struct attention_problem *problem, const str
     double shared_s = beside->kernel_s + problem->link_sm_share * link_s;
     bool is_even = !beside->block.is_causal && beside->kernel_s > 0;
     if (is_even && waves <= FEW_WAVES && taken > 0) {
-        double whole_s = whole_blocks_time(blocks, beside->kernel_s / waves, taken, link_s, sm_count);
-        shared_s = fmax(beside->kernel_s, whole_s);
+        const struct shared_gpu gpu = {blocks, beside->kernel_s / waves, sm_count, taken, link_s};
+        shared_s = fmax(beside->kernel_s, whole_blocks_time(&gpu));
     }
     return fmax(link_s, shared_s + beside->other_s);
 }

@@ -63,22 +63,23 @@ struct method_traits {
     const char *source;     /* where the row was read */
     enum exchange exchange;
     enum token_order order;
-    int messages;           /* per hop, or collectives per pass over q, k, v, o */
-    double gradient_bytes;  /* ring, gather: of an element of dK, dV on the wire: 0 as K and V, 4 float32 */
-    bool gradients_trail;   /* ring: the gradient hop of a step hides behind the next step, the last is exposed: P
+    int messages;          /* per hop, or collectives per pass over q, k, v, o */
+    double gradient_bytes; /* ring, gather: of an element of dK, dV on the wire: 0 as K and V, 4 float32 */
+    bool gradients_trail;  /* ring: the gradient hop of a step hides behind the next step, the last is exposed: P
                                      hops; else it hides behind its own step, in one message with K and V: P - 1 hops */
-    bool gathers_first;     /* ring: keys and values come by one all-gather behind the first step instead of hops */
-    bool exposes_hops;      /* ring: a hop lengthens the step that it runs beside by all its time */
-    bool is_overlapped;     /* gather, all-to-all: pieces travel while others are computed */
-    bool kernel_merges;     /* ring: the attention kernel adds its result to float32 sums; backward its work around the
+    bool gathers_first;    /* ring: keys and values come by one all-gather behind the first step instead of hops */
+    bool exposes_hops;     /* ring: a hop lengthens the step that it runs beside by all its time */
+    bool is_overlapped;    /* gather, all-to-all: pieces travel while others are computed */
+    bool kernel_merges;    /* ring: the attention kernel adds its result to float32 sums; backward its work around the
                                      steps is in the merges */
-    bool calls_by_chunk;    /* gather: a call for each of the two chunks of a zig-zag shard, dK and dV added to float32 sums */
-    bool joins_exchanges;   /* all-to-all: the tensors of a direction in one exchange */
-    bool repeats_kv_heads;  /* all-to-all: P > K allowed by sending every key-value head P / K times */
-    bool gathers_positions; /* 8 bytes per token of the sequence gathered in every forward */
+    bool
+        calls_by_chunk; /* gather: a call for each of the two chunks of a zig-zag shard, dK and dV added to float32 sums */
+    bool joins_exchanges;        /* all-to-all: the tensors of a direction in one exchange */
+    bool repeats_kv_heads;       /* all-to-all: P > K allowed by sending every key-value head P / K times */
+    bool gathers_positions;      /* 8 bytes per token of the sequence gathered in every forward */
     double backward_copy_passes; /* gather: over F in backward; 0: twice copy_passes */
     double copy_kernels;         /* of a pass, where their latency counts */
-    double copy_passes;     /* gather: passes over F per gather or scatter; all-to-all: per tensor, pack and unpack */
+    double copy_passes; /* gather: passes over F per gather or scatter; all-to-all: per tensor, pack and unpack */
     struct merge_traits forward_merge;
     struct merge_traits backward_merge;
     struct buffer_traits forward_buffers;

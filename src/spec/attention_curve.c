@@ -86,6 +86,12 @@ static bool read_entry(struct attention_reading *all, const struct sp_json *json
         return false;
     }
     if (file.tiling.n_tilings > 0) {
+        if (all->tilings[kernel].n_tilings > 0) {
+            return sp_fail(err, SP_ERROR_INPUT,
+                           "%s: %s.tiles: expected tiles in one entry of a kernel, found some of %s "
+                           "before",
+                           all->decoder->file, path, file.kernel);
+        }
         all->tilings[kernel] = file.tiling;
     }
     if (file.ceiling.rows == NULL) {

@@ -58,8 +58,10 @@ static const struct sp_field clock_fields[] = {
     {.key = NULL},
 };
 static const struct sp_field harness_fields[] = {
+    FIGURE(attention_harness, latency, SP_SECONDS, 0, 1, "of a kernel queued behind another"),
     FIGURE(attention_harness, pause, SP_SECONDS, 0, 1, "between two samples"),
-    FIGURE(attention_harness, memory_power, SP_FRACTION, 0, 1, "of kernels that only move memory, of what the limit leaves"),
+    FIGURE(attention_harness, memory_power, SP_FRACTION, 0, 1,
+           "of kernels that only move memory, of what the limit leaves"),
     FIGURE(attention_harness, wait, SP_SECONDS, 0, 1, "for the other stream"),
     FIGURE(attention_harness, copy_sms, SP_COUNT, 1, 1e5, "multiprocessors that a local copy needs"),
     FIGURE(attention_harness, clock_spread, SP_FRACTION, 0, 1, "of the clocks of equal GPUs at the power limit"),
@@ -103,8 +105,7 @@ bool attention_tiling_decode(const struct sp_decoder *decoder, const struct sp_j
         return sp_fail(err, SP_ERROR_INPUT, "%s: %s.passes: expected an object for each pass and head_dim, found none",
                        decoder->file, path);
     }
-    struct attention_tiling *tilings =
-        sp_arena_array(decoder->arena, (size_t)file.passes->count, sizeof(*tilings));
+    struct attention_tiling *tilings = sp_arena_array(decoder->arena, (size_t)file.passes->count, sizeof(*tilings));
     int at = 0;
     for (const struct sp_json *pass = file.passes->first; pass != NULL; pass = pass->next, at++) {
         struct tiling_row row = {0};
@@ -114,6 +115,15 @@ bool attention_tiling_decode(const struct sp_decoder *decoder, const struct sp_j
         }
         tilings[at] = row.tiling;
         tilings[at].is_backward = row.direction == 1;
+        for (int before = 0; before < at; before++) {
+            if (tilings[before].is_backward == tilings[at].is_backward &&
+                tilings[before].head_dim == tilings[at].head_dim) {
+                return sp_fail(err, SP_ERROR_INPUT,
+                               "%s: %s: expected one object for a pass and head_dim, found %s %lld "
+                               "before",
+                               decoder->file, place, direction_names[row.direction], (long long)row.tiling.head_dim);
+            }
+        }
     }
     file.tiling.n_tilings = at;
     file.tiling.tilings = tilings;

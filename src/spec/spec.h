@@ -134,16 +134,17 @@ struct attention_line { /* one (pass, mask, head_dim, heads): rate by sequence l
 struct attention_tiling {
     bool is_backward;
     int64_t head_dim;
-    struct sp_figure block_rows;  /* that a block owns: queries forward, keys backward */
-    struct sp_figure step_rows;   /* of a step: keys forward, queries backward */
-    struct sp_figure start;       /* cycles before the first block and after the last */
-    struct sp_figure block;       /* of a block besides its steps */
-    struct sp_figure step;        /* of a step */
-    struct sp_figure mask;        /* more for a block that the mask cuts */
-    struct sp_figure merge;       /* more where it merges its result into float32 sums */
+    struct sp_figure block_rows;   /* that a block owns: queries forward, keys backward */
+    struct sp_figure step_rows;    /* of a step: keys forward, queries backward */
+    struct sp_figure start;        /* cycles before the first block and after the last */
+    struct sp_figure block;        /* of a block besides its steps */
+    struct sp_figure step;         /* of a step */
+    struct sp_figure mask;         /* more for a block that the mask cuts */
+    struct sp_figure merge;        /* more where it merges its result into float32 sums */
     struct sp_figure cached_merge; /* the same where these are in the L2 */
-    struct sp_figure sum;         /* backward: more where it adds dK and dV to float32 sums */
-    struct sp_figure power;       /* that products at the whole rate draw at the reference clock, watts beyond the idle power */
+    struct sp_figure sum;          /* backward: more where it adds dK and dV to float32 sums */
+    struct sp_figure
+        power; /* that products at the whole rate draw at the reference clock, watts beyond the idle power */
 };
 /* The clock that a GPU's power limit leaves (eq. 29). */
 struct attention_clock {
@@ -152,10 +153,11 @@ struct attention_clock {
     struct sp_figure most_hz; /* with busy tensor cores, whatever the power */
     struct sp_figure idle_power;
     struct sp_figure exponent; /* power grows with the clock to this */
-    double headroom; /* of the power, where the GPU idles between runs: 1 none. No figure of the file */
+    double headroom;           /* of the power, where the GPU idles between runs: 1 none. No figure of the file */
 };
 /* What a run of the measuring program has besides its kernels (eq. 29a, 39a). */
 struct attention_harness {
+    struct sp_figure latency;      /* of a kernel that was queued behind another */
     struct sp_figure pause;        /* between the samples that it takes */
     struct sp_figure memory_power; /* of kernels that only move memory, as a share of what the limit leaves */
     struct sp_figure wait;         /* for the other stream, where a step has to */
