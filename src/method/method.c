@@ -142,7 +142,8 @@ struct attention_call problem_call(const struct attention_problem *problem, stru
                                    .head_dim = problem->head_dim,
                                    .value_head_dim = problem->value_head_dim,
                                    .element_bytes = problem->element_bytes,
-                                   .is_backward = is_backward};
+                                   .is_backward = is_backward,
+                                   .clock_hz = problem->clock_hz};
 }
 
 double problem_attention_time(const struct attention_problem *problem, struct attention_block block, bool is_backward)

@@ -103,6 +103,7 @@ struct attention_problem {
     bool is_full;
     double window;
     double link_sm_share; /* of the SMs that a transfer's kernels take from the attention they run beside */
+    double clock_hz;      /* of the step around it; 0: what long runs of attention alone settle at */
 };
 
 /* The problem of one layer; window: keys that a query of this layer sees, 0 all. */

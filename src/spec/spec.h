@@ -116,6 +116,7 @@ struct gemm_curve {
     const double *flop_per_s[N_GEMM_PASSES];
     struct sp_figure ceiling[N_GEMM_PASSES];
     struct sp_figure sustained;
+    struct sp_figure clock; /* at which a long run of products alone settles; kind none: not known */
 };
 
 /* Rates of one attention kernel. FLOPs: 4 s^2 H d forward, half of it causal, 2.5 times backward. */
@@ -127,7 +128,8 @@ struct attention_line { /* one (pass, mask, head_dim, heads): rate by sequence l
     int n_points;
     const double *log_sequence;
     const double *flop_per_s;
-    double ceiling; /* what long calls sustain; 0: none known */
+    double ceiling;  /* what long calls sustain; 0: none known */
+    double clock_hz; /* at which a long run of them alone settles; 0: not known */
 };
 struct attention_curve {
     const char *kernel; /* "cudnn", "fa2", "fa3", "fa4" */
@@ -169,6 +171,10 @@ struct gpu_spec {
     struct sp_figure launch_latency;
     struct sp_figure curve_power_limit; /* power limit under which the curves below were measured */
     struct sp_figure power_exponent;    /* below it their sustained rates fall with power to this exponent */
+    struct sp_figure max_clock;         /* of the multiprocessors */
+    struct sp_figure static_power;      /* at that clock, without work */
+    struct sp_figure memory_power;      /* at that clock, under kernels that only move memory */
+    struct sp_figure clock_exponent;    /* power beyond static_power grows with the clock to this exponent */
     struct sp_figure
         network_communication_sms;      /* the same for a transfer that leaves the node: the NICs move the data */
     struct sp_figure communication_sms; /* SMs that NCCL's kernels hold while a transfer runs beside compute */
@@ -318,6 +324,7 @@ struct framework_spec {
     bool pads_vocabulary;           /* rows of embedding and output layer rounded up to 128 x tp */
     bool combines_tp_and_pp;        /* its sequence parallelism runs beside tp and pp */
     bool shards_in_pipelines;       /* ZeRO 2 and 3 run beside pipeline stages */
+    bool stops_recompute_early;     /* a layer is rebuilt up to the last tensor that backward needs (eager kernels) */
     const char *schedules;          /* that it has: "1f1b,interleaved" */
     int offloads_activations;       /* enum offloads_activations */
     int offloads_state;             /* enum offloads_state */
@@ -326,6 +333,9 @@ struct framework_spec {
     struct sp_figure step_host_forward; /* host time of one ring step, forward: the floor for short shards */
     struct sp_figure step_host_backward;
     struct sp_figure offload_overhead;    /* seconds per step that offloading the optimizer adds beyond its transfers */
+    struct sp_figure gather_copy_passes;  /* ZeRO 3: passes over a layer's gathered weights beyond the gather itself */
+    struct sp_figure scatter_copy_passes; /* ZeRO 3: passes over a layer's gradients before they are scattered */
+    struct sp_figure optimizer_bandwidth; /* share of the element-wise bandwidth that the optimizer's kernels reach */
     struct sp_figure tp_overlap;          /* share of tp collectives that products hide (asynchronous TP) */
     struct sp_figure host_tail;           /* host time at the end of a step with the GPU drained */
     struct sp_figure gemm_workspace;      /* from the allocator: cuBLAS and cuBLASLt */

@@ -96,6 +96,7 @@ struct operator_row {
     double collective_bytes;
     bool is_weight_gradient; /* can be put off by a schedule */
     bool is_of_layer;        /* belongs to a layer, not to the vocabulary or the end of the step */
+    bool ends_layer;         /* backward needs nothing of what it makes */
     double sent_bytes;
     double messages;
     double link_s; /* on the link, hidden or not */
