@@ -60,7 +60,10 @@ const char *const offloads_state_names[] = {"optimizer", "together", "either", N
         FIGURE(framework_spec, attention_workspace, SP_BYTES, 0, 1e12, "workspace of attention, rope tables"),         \
         FIGURE(framework_spec, collective_buffers, SP_BYTES, 0, 1e12, "NCCL buffers outside the allocator"),           \
         FIGURE(framework_spec, allocator_slack, SP_FRACTION, 0, 1, "reserved over allocated memory, minus one"),       \
-        FIGURE(framework_spec, bucket_bytes, SP_BYTES, 0, 1e12, "gradient bucket in flight")
+        FIGURE(framework_spec, bucket_bytes, SP_BYTES, 0, 1e12, "gradient bucket in flight"),                          \
+        FIGURE(framework_spec, time_spread, SP_FRACTION, 0, 1,                                                         \
+               "standard deviation of step times, beyond the figures'"),                                               \
+        FIGURE(framework_spec, memory_spread, SP_FRACTION, 0, 1, "standard deviation of peak_allocated_bytes")
 
 static const struct sp_field framework_file_fields[] = {
     TEXTS(framework_spec, "\"seqplan.framework/1\""),

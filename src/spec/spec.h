@@ -184,6 +184,8 @@ struct gpu_spec {
     struct time_curve copy;
     int n_attention;
     const struct attention_curve *attention;
+    /* What an interval asks for: times of products and of attention longer by this share. */
+    double gemm_slower, attention_slower;
     /* Figures of the file as the curves know them: --set of the figure scales the curves by the ratio. */
     double curve_hbm_bandwidth;
     double curve_peak_bf16;
@@ -212,9 +214,10 @@ struct intra_spec { /* the links inside a node */
     const char *note;
     struct sp_figure bandwidth; /* per direction and GPU */
     struct sp_figure latency;
-    bool has_direct_links;  /* no switch: the links of a GPU are divided among the others of its domain */
-    double curve_latency;   /* of the file: what --set intra.latency adds is added to the tables, once a round */
-    double curve_bandwidth; /* of the file: --set intra.bandwidth scales the tables by the ratio */
+    double slower[N_COLLECTIVES]; /* what an interval asks for: times of a table longer by this share */
+    bool has_direct_links;        /* no switch: the links of a GPU are divided among the others of its domain */
+    double curve_latency;         /* of the file: what --set intra.latency adds is added to the tables, once a round */
+    double curve_bandwidth;       /* of the file: --set intra.bandwidth scales the tables by the ratio */
     int n_lines;
     const struct collective_line *lines; /* sorted by operation, ranks */
 };
@@ -343,6 +346,8 @@ struct framework_spec {
     struct sp_figure collective_buffers;  /* NCCL, outside the allocator, per communicator in use inside a node */
     struct sp_figure allocator_slack;     /* reserved over allocated, minus one */
     struct sp_figure bucket_bytes;        /* gradient bucket in flight (ZeRO 1, 2) */
+    struct sp_figure time_spread;   /* relative standard deviation of step times beyond what the figures explain */
+    struct sp_figure memory_spread; /* the same of peak_allocated_bytes */
 };
 
 /* kernels/elementwise: traffic of one layer in passes over a tensor (one pass = its bytes read or written once). */

@@ -14,7 +14,8 @@ static void add_list(const struct operator_list *list, double times, int directi
     for (int i = 0; i < list->n; i++) {
         const struct operator_row *row = &list->rows[i];
         double time_s = times * row->count * row->time_s;
-        bool moves_memory = row->item == TIME_ELEMENTWISE || (row->item == TIME_SP_EXPOSED && row->operation == NULL);
+        bool moves_memory = row->hbm_bytes > 0 && row->operation == NULL &&
+                            (row->item == TIME_ELEMENTWISE || row->item == TIME_SP_EXPOSED);
         sums->gemm_s += row->item == TIME_GEMM ? time_s : 0;
         sums->attention_s[direction] += row->item == TIME_ATTENTION ? time_s : 0;
         sums->memory_s += moves_memory ? time_s : 0;

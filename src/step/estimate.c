@@ -211,6 +211,7 @@ void step_estimate(const struct question *question, struct estimate *estimate)
         price_layer_rest(&shape, k, &lists.layers[k]);
     }
     price_memory(&shape, estimate);
+    estimate->clock_hz = shape.clock_hz;
     if (question->run.is_attention_only) {
         price_attention_only(&lists.layers[0], estimate);
         list_communications(&shape, estimate);
