@@ -90,7 +90,8 @@ static double intra_time(const struct hardware_spec *hardware, enum collective o
 {
     double rounds = (operation == COLLECTIVE_ALL_REDUCE ? 2 : 1) * (ranks - 1);
     double added_s = rounds * (hardware->intra.latency.value - hardware->intra.curve_latency);
-    return fmax(table_time(hardware, operation, ranks, buffer_bytes) + added_s, 0);
+    double table_s = table_time(hardware, operation, ranks, buffer_bytes) * (1 + hardware->intra.slower[operation]);
+    return fmax(table_s + added_s, 0);
 }
 
 double network_bytes_per_s_per_gpu(const struct hardware_spec *hardware)

@@ -62,6 +62,7 @@ struct attention_call {
     bool is_step;        /* a step of several over the same queries: forward merges into float32 sums, backward is the
                            kernel alone, without what is done once for all steps */
     bool sums_gradients; /* backward adds dK and dV to float32 sums */
+    double clock_hz; /* of the step around it; 0: that of a long run of such calls */
 };
 
 /* 2 B H (d + dv) pairs forward, 2 B H (3 d + 2 dv) pairs backward: 4 and 10 B H d when both are equal (eq. 20). */
@@ -90,6 +91,7 @@ struct gemm_call { /* C[m, n] = A[m, k] B[k, n] */
     double m, n, k;
     double groups;       /* equal products in one call (experts); 0 and 1: one */
     double output_bytes; /* per element written (and read again when accumulating): 2, or 8 for fp32 accumulation */
+    double clock_hz;     /* as in struct attention_call */
 };
 double gemm_flop(const struct gemm_call *call); /* 2 m n k groups */
 double gemm_hbm_bytes(const struct gemm_call *call);
@@ -97,6 +99,18 @@ double gemm_hbm_bytes(const struct gemm_call *call);
 double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call);
 /* Share of the tensor cores that whole waves of output tiles keep busy (eq. 24). */
 double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n, double groups);
+
+/* Clock at which a long run of such calls alone settles under the power limit; 0: not known. */
+double attention_clock(const struct attention_call *call);
+/* Seconds that kinds of kernels take in a step, each at the clock at which it settles alone, and the clock at which they
+ * settle together: the mean power over the step is the limit (eq. 28). Kernels that only move memory keep their time at any
+ * clock. 0: the GPU's file does not say what that takes. */
+struct clock_share {
+    double time_s;
+    double clock_hz; /* 0: not known; such kernels are left out */
+};
+double common_clock(const struct gpu_spec *gpu, const struct clock_share *shares, int n_shares, double memory_s);
+bool gpu_has_clocks(const struct gpu_spec *gpu);
 
 /* bytes / element-wise bandwidth + kernels x kernel latency (eq. 26). */
 double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels);

@@ -121,6 +121,7 @@ struct attention_problem {
     bool is_local;        /* the ranks are on one GPU: a transfer is a copy inside it (eq. 39a) */
     bool has_rank;        /* price this rank instead of the slowest */
     int64_t rank;
+    double clock_hz;      /* of the step around it; 0: what long runs of attention alone settle at */
 };
 
 /* The problem of one layer; window: keys that a query of this layer sees, 0 all. */

@@ -46,6 +46,13 @@ static const struct sp_field ceiling_fields[] = {
      .is_required = true,                                                                                              \
      .help = "by pass",                                                                                                \
      .fields = ceiling_fields},                                                                                        \
+        {.key = "clock",                                                                                               \
+         .type = SP_FIELD_FIGURE,                                                                                      \
+         .dimension = SP_HERTZ,                                                                                        \
+         .offset = (base) + offsetof(struct gemm_curve, clock),                                                        \
+         .min = 1e8,                                                                                                   \
+         .max = 1e10,                                                                                                  \
+         .help = "clock at which a long run of products alone settles"},                                               \
     {                                                                                                                  \
         .key = "sustained_factor", .type = SP_FIELD_FIGURE, .dimension = SP_FRACTION,                                  \
         .offset = (base) + offsetof(struct gemm_curve, sustained), .min = 0.1, .max = 1, .is_required = true,          \

@@ -42,6 +42,12 @@
         FIGURE(gpu_spec, curve_power_limit, SP_WATT, 1, 1e5, true,                                                     \
                "power limit under which the curves were measured"),                                                    \
         FIGURE(gpu_spec, power_exponent, SP_PURE, 0, 2, true, "sustained rates fall with power to this exponent"),     \
+        FIGURE(gpu_spec, max_clock, SP_HERTZ, 1e8, 1e10, false, "highest clock of the multiprocessors"),               \
+        FIGURE(gpu_spec, static_power, SP_WATT, 0, 1e5, false, "power at that clock without work"),                    \
+        FIGURE(gpu_spec, memory_power, SP_WATT, 1, 1e5, false,                                                         \
+               "power at that clock of kernels that only move memory"),                                                \
+        FIGURE(gpu_spec, clock_exponent, SP_PURE, 1, 4, false,                                                         \
+               "power beyond static grows with clock to this exponent"),                                               \
         FIGURE(gpu_spec, network_communication_sms, SP_COUNT, 0, 1e5, true,                                            \
                "multiprocessors that a transfer over the network holds while it runs beside compute"),                 \
         FIGURE(gpu_spec, communication_sms, SP_COUNT, 0, 1e5, true,                                                    \

@@ -116,6 +116,7 @@ struct gemm_curve {
     const double *flop_per_s[N_GEMM_PASSES];
     struct sp_figure ceiling[N_GEMM_PASSES];
     struct sp_figure sustained;
+    struct sp_figure clock; /* at which a long run of products alone settles; kind none: not known */
 };
 
 /* Rates of one attention kernel. FLOPs: 4 s^2 H d forward, half of it causal, 2.5 times backward. */
@@ -127,7 +128,8 @@ struct attention_line { /* one (pass, mask, head_dim, heads): rate by sequence l
     int n_points;
     const double *log_sequence;
     const double *flop_per_s;
-    double ceiling; /* what long calls sustain; 0: none known */
+    double ceiling;  /* what long calls sustain; 0: none known */
+    double clock_hz; /* at which a long run of them alone settles; 0: not known */
 };
 /* How a kernel goes about one (pass, head_dim): thread blocks that each own some rows, one block a multiprocessor at a time,
  * and walk over the rows on the other side in steps. Cycles of the multiprocessor's clock (docs/model.md, eq. 28). */
@@ -208,6 +210,10 @@ struct gpu_spec {
     struct sp_figure launch_latency;
     struct sp_figure curve_power_limit; /* power limit under which the curves below were measured */
     struct sp_figure power_exponent;    /* below it their sustained rates fall with power to this exponent */
+    struct sp_figure max_clock;         /* of the multiprocessors */
+    struct sp_figure static_power;      /* at that clock, without work */
+    struct sp_figure memory_power;      /* at that clock, under kernels that only move memory */
+    struct sp_figure clock_exponent;    /* power beyond static_power grows with the clock to this exponent */
     struct sp_figure
         network_communication_sms;      /* the same for a transfer that leaves the node: the NICs move the data */
     struct sp_figure communication_sms; /* SMs that NCCL's kernels hold while a transfer runs beside compute */
@@ -217,6 +223,8 @@ struct gpu_spec {
     struct time_curve copy;
     int n_attention;
     const struct attention_curve *attention;
+    /* What an interval asks for: times of products and of attention longer by this share. */
+    double gemm_slower, attention_slower;
     /* Figures of the file as the curves know them: --set of the figure scales the curves by the ratio. */
     double curve_hbm_bandwidth;
     double curve_peak_bf16;
@@ -245,9 +253,10 @@ struct intra_spec { /* the links inside a node */
     const char *note;
     struct sp_figure bandwidth; /* per direction and GPU */
     struct sp_figure latency;
-    bool has_direct_links;  /* no switch: the links of a GPU are divided among the others of its domain */
-    double curve_latency;   /* of the file: what --set intra.latency adds is added to the tables, once a round */
-    double curve_bandwidth; /* of the file: --set intra.bandwidth scales the tables by the ratio */
+    double slower[N_COLLECTIVES]; /* what an interval asks for: times of a table longer by this share */
+    bool has_direct_links;        /* no switch: the links of a GPU are divided among the others of its domain */
+    double curve_latency;         /* of the file: what --set intra.latency adds is added to the tables, once a round */
+    double curve_bandwidth;       /* of the file: --set intra.bandwidth scales the tables by the ratio */
     int n_lines;
     const struct collective_line *lines; /* sorted by operation, ranks */
 };
@@ -360,6 +369,7 @@ struct framework_spec {
     bool pads_vocabulary;           /* rows of embedding and output layer rounded up to 128 x tp */
     bool combines_tp_and_pp;        /* its sequence parallelism runs beside tp and pp */
     bool shards_in_pipelines;       /* ZeRO 2 and 3 run beside pipeline stages */
+    bool stops_recompute_early;     /* a layer is rebuilt up to the last tensor that backward needs (eager kernels) */
     const char *schedules;          /* that it has: "1f1b,interleaved" */
     int offloads_activations;       /* enum offloads_activations */
     int offloads_state;             /* enum offloads_state */
@@ -368,6 +378,9 @@ struct framework_spec {
     struct sp_figure step_host_forward; /* host time of one ring step, forward: the floor for short shards */
     struct sp_figure step_host_backward;
     struct sp_figure offload_overhead;    /* seconds per step that offloading the optimizer adds beyond its transfers */
+    struct sp_figure gather_copy_passes;  /* ZeRO 3: passes over a layer's gathered weights beyond the gather itself */
+    struct sp_figure scatter_copy_passes; /* ZeRO 3: passes over a layer's gradients before they are scattered */
+    struct sp_figure optimizer_bandwidth; /* share of the element-wise bandwidth that the optimizer's kernels reach */
     struct sp_figure tp_overlap;          /* share of tp collectives that products hide (asynchronous TP) */
     struct sp_figure host_tail;           /* host time at the end of a step with the GPU drained */
     struct sp_figure gemm_workspace;      /* from the allocator: cuBLAS and cuBLASLt */
@@ -375,6 +388,8 @@ struct framework_spec {
     struct sp_figure collective_buffers;  /* NCCL, outside the allocator, per communicator in use inside a node */
     struct sp_figure allocator_slack;     /* reserved over allocated, minus one */
     struct sp_figure bucket_bytes;        /* gradient bucket in flight (ZeRO 1, 2) */
+    struct sp_figure time_spread;   /* relative standard deviation of step times beyond what the figures explain */
+    struct sp_figure memory_spread; /* the same of peak_allocated_bytes */
 };
 
 /* kernels/elementwise: traffic of one layer in passes over a tensor (one pass = its bytes read or written once). */

@@ -226,7 +226,7 @@ static void ceilings_belong_to_pass_mask_and_head_dim(void **state)
         assert_close(fa2->lines[i].ceiling, expected[i], 0);
     }
     expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"forward\", \"full\", 80, 1.4e14]",
-                   "box.json: $.gpu.attention: a ceiling of head_dim 80 of fa2 has no rows to limit");
+                   "box.json: $.gpu.attention: a ceiling of head_dim 80 of fa2 has no rows that it is of");
     expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"backward\", \"causal\", 128, 1.4e14]",
                    "box.json: $.gpu.attention: expected one row for a point, found two at 128");
     expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"forward\", \"full\", 96]",
