@@ -103,6 +103,28 @@ bool measure_run_print(struct store *store, struct sp_arena *arena, int64_t id, 
     return true;
 }
 
+bool measure_run_read(struct store *store, struct sp_arena *arena, int64_t id, struct calibration_run *run,
+                      struct sp_error *err)
+{
+    struct store_run_listing listing;
+    if (!measure_run_find(store, arena, id, &listing, err)) {
+        return false;
+    }
+    size_t capacity = (size_t)listing.n_rows;
+    struct reading reading = {.arena = arena,
+                              .name = name_of(arena, store, id),
+                              .rows = sp_arena_array(arena, capacity + 1, sizeof(struct measurement)),
+                              .capacity = capacity};
+    *run = (struct calibration_run){.key = sp_strdup(arena, listing.run.key),
+                                    .machine = measure_run_machine(store, arena, &listing, err)};
+    if (run->machine == NULL || !store_measurements_visit(store, id, read_row, &reading, err)) {
+        return false;
+    }
+    run->rows = reading.rows;
+    run->n_rows = reading.n_rows;
+    return true;
+}
+
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 struct writing {

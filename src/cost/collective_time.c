@@ -46,6 +46,12 @@ static double curve_time(const struct time_curve *curve, double bytes)
     return exp(y[i - 1] + (log_bytes - x[i - 1]) / (x[i] - x[i - 1]) * (y[i] - y[i - 1]));
 }
 
+double copy_time(const struct gpu_spec *gpu, double bytes)
+{
+    /* a memory faster than the measured one: as fewer bytes over that */
+    return curve_time(&gpu->copy, bytes * gpu->curve_hbm_bandwidth / gpu->hbm_bandwidth.value);
+}
+
 /* Inside one domain over `ranks`: between measured rank counts log-log in ranks, beyond them the nearest. */
 static double table_time(const struct hardware_spec *hardware, enum collective operation, double ranks,
                          double buffer_bytes)

@@ -154,6 +154,10 @@ void assumed_figures(struct question *question)
     const struct attention_curve *curve = gpu_attention_curve(&hardware->gpu, question->layout.attention);
     if (curve != NULL) {
         assume_curve(question, sp_format(question->arena, "%s attention curve", curve->kernel), curve->kind);
+        if (curve->n_tilings > 0 && is_uncertain(curve->tilings[0].step.kind)) {
+            sp_texts_add(&question->assumed, "%s attention tiles (%s)", curve->kernel,
+                         sp_figure_kind_names[curve->tilings[0].step.kind]);
+        }
     }
     assume_curve(question, "GEMM curve", hardware->gpu.gemm.kind);
     if (is_used(question, USE_FP8)) {

@@ -22,6 +22,7 @@ struct attention_file {
     const char *kernel;
     struct curve_table ceiling; /* without rows: none */
     struct curve_table clock;   /* the same */
+    struct tiling_file tiling;  /* without tilings: none */
 };
 static const struct sp_field ceiling_fields[] = {
     CURVE_DATA_FIELDS(0),
@@ -48,6 +49,11 @@ static const struct sp_field attention_fields[] = {
      .offset = offsetof(struct attention_file, clock),
      .help = "clocks at which a long run of these calls alone settles, by pass, mask and head_dim",
      .fields = ceiling_fields},
+    {.key = "tiles",
+     .type = SP_FIELD_CUSTOM,
+     .offset = offsetof(struct attention_file, tiling),
+     .help = "how the kernel cuts its work into thread blocks, in cycles, and the clock that the power limit leaves",
+     .decode = attention_tiling_decode},
     {.key = NULL},
 };
 
@@ -56,6 +62,7 @@ struct attention_reading {
     const struct sp_decoder *decoder;
     const char *path;
     struct sp_texts kernels;
+    struct tiling_file *tilings; /* by kernel */
     struct curve_points rates;
     struct curve_points ceilings;
     struct curve_points clocks;
@@ -106,6 +113,15 @@ static bool read_entry(struct attention_reading *all, const struct sp_json *json
     if (!curve_points_read(&rates, &file.table, kernel, &all->rates, err)) {
         return false;
     }
+    if (file.tiling.n_tilings > 0) {
+        if (all->tilings[kernel].n_tilings > 0) {
+            return sp_fail(err, SP_ERROR_INPUT,
+                           "%s: %s.tiles: expected tiles in one entry of a kernel, found some of %s "
+                           "before",
+                           all->decoder->file, path, file.kernel);
+        }
+        all->tilings[kernel] = file.tiling;
+    }
     struct sp_arena *arena = all->decoder->arena;
     const struct limit_reading ceiling = {&file.ceiling, ceiling_columns, sp_format(arena, "%s.ceiling", path),
                                           &all->ceilings};
@@ -121,6 +137,8 @@ static bool read_entries(struct attention_reading *all, const struct sp_json *js
         return false;
     }
     int at = 0;
+    all->tilings = sp_arena_array(all->decoder->arena, (size_t)array->count + 1, sizeof(*all->tilings));
+    memset(all->tilings, 0, ((size_t)array->count + 1) * sizeof(*all->tilings));
     for (const struct sp_json *entry = array->first; entry != NULL; entry = entry->next, at++) {
         if (!read_entry(all, entry, sp_format(all->decoder->arena, "%s[%d]", all->path, at), err)) {
             return false;
@@ -257,6 +275,10 @@ bool attention_curves_decode(const struct sp_decoder *decoder, const struct sp_j
     for (size_t i = 0; i < all.kernels.count; i++) {
         curves[i].kernel = all.kernels.items[i];
         at += fill_curve(&all, at, &curves[i]);
+        curves[i].n_tilings = all.tilings[i].n_tilings;
+        curves[i].tilings = all.tilings[i].tilings;
+        curves[i].clock = all.tilings[i].clock;
+        curves[i].harness = all.tilings[i].harness;
     }
     gpu->n_attention = (int)all.kernels.count;
     gpu->attention = curves;

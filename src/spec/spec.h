@@ -131,14 +131,53 @@ struct attention_line { /* one (pass, mask, head_dim, heads): rate by sequence l
     double ceiling;  /* what long calls sustain; 0: none known */
     double clock_hz; /* at which a long run of them alone settles; 0: not known */
 };
+/* How a kernel goes about one (pass, head_dim): thread blocks that each own some rows, one block a multiprocessor at a time,
+ * and walk over the rows on the other side in steps. Cycles of the multiprocessor's clock (docs/model.md, eq. 28). */
+struct attention_tiling {
+    bool is_backward;
+    int64_t head_dim;
+    struct sp_figure block_rows;   /* that a block owns: queries forward, keys backward */
+    struct sp_figure step_rows;    /* of a step: keys forward, queries backward */
+    struct sp_figure start;        /* cycles before the first block and after the last */
+    struct sp_figure block;        /* of a block besides its steps */
+    struct sp_figure step;         /* of a step */
+    struct sp_figure mask;         /* more for a block that the mask cuts */
+    struct sp_figure merge;        /* more where it merges its result into float32 sums */
+    struct sp_figure cached_merge; /* the same where these are in the L2 */
+    struct sp_figure sum;          /* backward: more where it adds dK and dV to float32 sums */
+    struct sp_figure
+        power; /* that products at the whole rate draw at the reference clock, watts beyond the idle power */
+};
+/* The clock that a GPU's power limit leaves (eq. 29). */
+struct attention_clock {
+    struct sp_figure flop_per_cycle; /* of all multiprocessors */
+    struct sp_figure reference_hz;
+    struct sp_figure most_hz; /* with busy tensor cores, whatever the power */
+    struct sp_figure idle_power;
+    struct sp_figure exponent; /* power grows with the clock to this */
+    double headroom;           /* of the power, where the GPU idles between runs: 1 none. No figure of the file */
+};
+/* What a run of the measuring program has besides its kernels (eq. 29a, 39a). */
+struct attention_harness {
+    struct sp_figure latency;      /* of a kernel that was queued behind another */
+    struct sp_figure pause;        /* between the samples that it takes */
+    struct sp_figure memory_power; /* of kernels that only move memory, as a share of what the limit leaves */
+    struct sp_figure wait;         /* for the other stream, where a step has to */
+    struct sp_figure copy_sms;     /* that a copy inside the GPU needs to run at its whole rate */
+    struct sp_figure clock_spread; /* between GPUs of one kind at the power limit, relative */
+};
 struct attention_curve {
-    const char *kernel; /* "cudnn", "fa2", "fa3", "fa4" */
+    const char *kernel; /* "cudnn", "fa2", "fa3", "fa4", "seqplan" */
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
     double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int n_lines;
     const struct attention_line *lines; /* sorted by pass, mask, head_dim, heads */
+    int n_tilings;                      /* 0: the lines alone */
+    const struct attention_tiling *tilings;
+    struct attention_clock clock;
+    struct attention_harness harness;
 };
 
 struct time_curve { /* seconds by bytes, ascending, log-log interpolated */
@@ -263,6 +302,9 @@ struct hardware_spec {
 /* name_or_path: a name in hardware/ or a file; network_name NULL keeps the node's own, "ideal" sets is_ideal on it. */
 bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
                    struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
+/* A file's content as if it had been read from `path`, which errors name. Borrows path and json. */
+bool hardware_from_json(struct sp_arena *arena, const char *path, const struct sp_json *json,
+                        struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
 /* GPUs of the largest cluster that its links join: a node or a domain where there is no network between nodes. */
 int64_t hardware_largest_cluster(const struct hardware_spec *hardware);
 /* Paths beginning with gpu., node., intra., network. */

@@ -214,6 +214,18 @@ const double *curve_log_y(struct sp_arena *arena, const struct curve_point *poin
  * has none. */
 struct curve_provenance curve_joined(struct sp_arena *arena, const struct curve_point *points, size_t count);
 
+/* ---- attention_tiling.c ----------------------------------------------------------------------------------------- */
+
+/* "tiles" of an entry of "attention": how the kernel cuts its work. */
+struct tiling_file {
+    int n_tilings;
+    const struct attention_tiling *tilings;
+    struct attention_clock clock;
+    struct attention_harness harness;
+};
+bool attention_tiling_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
+                             void *target, struct sp_error *err);
+
 /* ---- curve_spec.c ----------------------------------------------------------------------------------------------- */
 
 bool gemm_curve_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
