@@ -267,13 +267,22 @@ static double around_backward(const struct gpu_spec *gpu, const struct attention
     return elementwise_time(gpu, bytes, KERNELS_AROUND);
 }
 
+double attention_tiled_clock_hz(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                                const struct attention_call *call)
+{
+    struct tiled_work work = work_of(gpu, tiling, call);
+    double cycles = attention_cycles(gpu, tiling, call);
+    return clock_of(gpu, call->curve, tiling->power.value, executed_flop(&work, call) / cycles);
+}
+
 double attention_tiled_time(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
                             const struct attention_call *call)
 {
     assert(call->block.pairs >= SMALLEST);
     double cycles = attention_cycles(gpu, tiling, call);
     struct tiled_work work = work_of(gpu, tiling, call);
-    double hz = clock_of(gpu, call->curve, tiling->power.value, executed_flop(&work, call) / cycles);
+    double own_hz = clock_of(gpu, call->curve, tiling->power.value, executed_flop(&work, call) / cycles);
+    double hz = call->clock_hz > 0 ? call->clock_hz : own_hz;
     double around_s = call->is_backward && !call->is_step ? around_backward(gpu, call) : 0;
     double peaks = gpu->peak_bf16.value / gpu->curve_peak_bf16; /* set by hand */
     if (call->element_bytes > 2) {                              /* float32: nothing is measured */

@@ -58,11 +58,11 @@ struct attention_call {
     double value_head_dim; /* of values and the output */
     double element_bytes;  /* of q, k, v, o: 2 in bf16 */
     bool is_backward;
+    double clock_hz; /* of the step around it; 0: that of a long run of such calls */
     /* Of kernels whose tiles are known; the others' curves do not tell these apart. */
     bool is_step;        /* a step of several over the same queries: forward merges into float32 sums, backward is the
                            kernel alone, without what is done once for all steps */
     bool sums_gradients; /* backward adds dK and dV to float32 sums */
-    double clock_hz; /* of the step around it; 0: that of a long run of such calls */
 };
 
 /* 2 B H (d + dv) pairs forward, 2 B H (3 d + 2 dv) pairs backward: 4 and 10 B H d when both are equal (eq. 20). */
@@ -101,9 +101,11 @@ double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call);
 double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n, double groups);
 
 /* Clock at which a long run of such calls alone settles under the power limit; 0: not known. */
-double attention_clock(const struct attention_call *call);
+double attention_clock_hz(const struct gpu_spec *gpu, const struct attention_call *call);
+double attention_tiled_clock_hz(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                                const struct attention_call *call);
 /* Seconds that kinds of kernels take in a step, each at the clock at which it settles alone, and the clock at which they
- * settle together: the mean power over the step is the limit (eq. 28). Kernels that only move memory keep their time at any
+ * settle together: the mean power over the step is the limit (eq. 27b). Kernels that only move memory keep their time at any
  * clock. 0: the GPU's file does not say what that takes. */
 struct clock_share {
     double time_s;

@@ -108,9 +108,10 @@ static const struct attention_line *nearest_line(const struct attention_call *ca
     return NULL;
 }
 
-double attention_clock(const struct attention_call *call)
+double attention_clock_hz(const struct gpu_spec *gpu, const struct attention_call *call)
 {
-    return nearest_line(call)->clock_hz;
+    const struct attention_tiling *tiling = attention_tiling_of(call);
+    return tiling != NULL ? attention_tiled_clock_hz(gpu, tiling, call) : nearest_line(call)->clock_hz;
 }
 
 /* What a clock other than that of a long run of such kernels makes of their rate. */
@@ -163,7 +164,7 @@ double attention_time(const struct gpu_spec *gpu, const struct attention_call *c
     double length = sqrt(call->block.is_causal ? 2 * pairs : pairs);
     double rate = curve_rate(call, length, call->batch * call->heads) * rate_share(gpu, false);
     if (call->clock_hz > 0) {
-        rate *= clock_ratio(call->clock_hz, attention_clock(call));
+        rate *= clock_ratio(call->clock_hz, attention_clock_hz(gpu, call));
     }
     if (call->element_bytes > 2) { /* float32: no curve is measured, the bf16 one scaled by the peaks stands in */
         rate *= gpu->peak_fp32.value / gpu->peak_bf16.value;

@@ -143,9 +143,9 @@ struct attention_call problem_call(const struct attention_problem *problem, stru
                                    .value_head_dim = problem->value_head_dim,
                                    .element_bytes = problem->element_bytes,
                                    .is_backward = is_backward,
+                                   .clock_hz = problem->clock_hz,
                                    .is_step = problem->traits->kernel_merges && problem->ranks > 1,
-                                   .sums_gradients = problem->traits->calls_by_chunk && problem->ranks > 1,
-                                   .clock_hz = problem->clock_hz};
+                                   .sums_gradients = problem->traits->calls_by_chunk && problem->ranks > 1};
 }
 
 double problem_attention_time(const struct attention_problem *problem, struct attention_block block, bool is_backward)

@@ -118,10 +118,10 @@ struct attention_problem {
     bool is_full;
     double window;
     double link_sm_share; /* of the SMs that a transfer's kernels take from the attention they run beside */
+    double clock_hz;      /* of the step around it; 0: what long runs of attention alone settle at */
     bool is_local;        /* the ranks are on one GPU: a transfer is a copy inside it (eq. 39a) */
     bool has_rank;        /* price this rank instead of the slowest */
     int64_t rank;
-    double clock_hz;      /* of the step around it; 0: what long runs of attention alone settle at */
 };
 
 /* The problem of one layer; window: keys that a query of this layer sees, 0 all. */

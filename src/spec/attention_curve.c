@@ -21,8 +21,8 @@ struct attention_file {
     struct curve_table table;
     const char *kernel;
     struct curve_table ceiling; /* without rows: none */
-    struct tiling_file tiling;  /* without tilings: none */
     struct curve_table clock;   /* the same */
+    struct tiling_file tiling;  /* without tilings: none */
 };
 static const struct sp_field ceiling_fields[] = {
     CURVE_DATA_FIELDS(0),
@@ -44,16 +44,16 @@ static const struct sp_field attention_fields[] = {
      .offset = offsetof(struct attention_file, ceiling),
      .help = "rates that long calls sustain at the power limit, by pass, mask and head_dim",
      .fields = ceiling_fields},
-    {.key = "tiles",
-     .type = SP_FIELD_CUSTOM,
-     .offset = offsetof(struct attention_file, tiling),
-     .help = "how the kernel cuts its work into thread blocks, in cycles, and the clock that the power limit leaves",
-     .decode = attention_tiling_decode},
     {.key = "clock",
      .type = SP_FIELD_OBJECT,
      .offset = offsetof(struct attention_file, clock),
      .help = "clocks at which a long run of these calls alone settles, by pass, mask and head_dim",
      .fields = ceiling_fields},
+    {.key = "tiles",
+     .type = SP_FIELD_CUSTOM,
+     .offset = offsetof(struct attention_file, tiling),
+     .help = "how the kernel cuts its work into thread blocks, in cycles, and the clock that the power limit leaves",
+     .decode = attention_tiling_decode},
     {.key = NULL},
 };
 

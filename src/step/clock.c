@@ -1,4 +1,4 @@
-/* The clock of a step: kernels settle together where their mean power is the limit (docs/model.md, eq. 28). */
+/* The clock of a step: kernels settle together where their mean power is the limit (docs/model.md, eq. 27b). */
 #include "step/step_internal.h"
 
 enum { FORWARD, BACKWARD, N_DIRECTIONS };
@@ -26,9 +26,9 @@ static void add_list(const struct operator_list *list, double times, int directi
 static double direction_clock(const struct step_shape *shape, int direction)
 {
     const struct attention_problem *problem = &shape->kinds[0].attention;
-    struct attention_block block = {.is_causal = !problem->is_full};
-    struct attention_call call = problem_call(problem, block, direction == BACKWARD);
-    return attention_clock(&call);
+    struct token_layout tokens = problem_tokens(problem);
+    struct attention_call call = problem_call(problem, rank_block(&tokens, 0), direction == BACKWARD);
+    return attention_clock_hz(shape->gpu, &call);
 }
 
 double step_clock(const struct step_shape *shape)

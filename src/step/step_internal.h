@@ -104,7 +104,7 @@ struct step_shape {
     double shards;        /* dp x sp */
     double expert_shards; /* ranks that hold the same experts */
     double mlp_tiles;     /* pieces of a tiled MLP; 1: whole */
-    double clock_hz;      /* at which the kernels of a step settle together (eq. 28); 0: not known */
+    double clock_hz;      /* at which the kernels of a step settle together (eq. 27b); 0: not known */
     int64_t micro_batches;
 };
 /* Depends on the degrees, the method, the placement and the micro-batch of the question's layout, not on sharding, offload,

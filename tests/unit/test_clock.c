@@ -1,4 +1,4 @@
-/* The clock of a step (eq. 28) and what was measured beside it: early stop of recomputation, copies of sharding, the optimizer. */
+/* The clock of a step (eq. 27b) and what was measured beside it: early stop of recomputation, copies of sharding, the optimizer. */
 #include "cost/cost.h"
 #include "support/questions.h"
 #include "support/support.h"
