@@ -44,6 +44,7 @@ bool gemm_point_read(const struct measurement *line, struct gemm_point *point, s
 struct attention_point {
     bool is_backward, is_causal;
     double tokens, heads, kv_heads, head_dim;
+    double runs_per_sample; /* between which the device program pauses */
 };
 bool attention_point_read(const struct measurement *line, struct attention_point *point,
                           struct sp_error *err) SP_MUST_CHECK;
