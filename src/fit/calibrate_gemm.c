@@ -219,4 +219,5 @@ void calibrate_gemm(struct calibration_work *work)
     table = json_with(arena, table, "fit", fits);
     table = json_with(arena, table, "rows", rows);
     work->file = json_with_at(arena, work->file, "gpu.gemm", table);
+    calibrate_gemm_clock(work);
 }
