@@ -44,6 +44,7 @@ bool cmd_limits(struct command_context *context, int argc, char **argv, struct s
 bool cmd_simulate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_measure(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_validate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
 
@@ -84,6 +85,14 @@ struct measure_typed {
     struct sp_option_count resume, run;
 };
 
+/* What validate takes, as typed. */
+struct validate_typed {
+    bool is_device, has_rows;
+    struct sp_option_count run;
+    const char *plot, *residuals; /* files, or NULL */
+    int by, only;                 /* enum validation_by, validation_role, or -1 */
+};
+
 /* Everything that a command line can say, whichever command it is of. */
 struct command_options {
     struct request request;
@@ -93,6 +102,7 @@ struct command_options {
     struct plan_typed plan;
     struct simulate_typed simulate;
     struct measure_typed measure;
+    struct validate_typed validate;
     int format; /* enum report_format */
     bool explains;
     bool wants_sensitivity; /* estimate --sensitivity */
@@ -174,6 +184,12 @@ bool simulate_is_disturbed(const struct sim_options *sim);
 /* ---- measure (cmd_measure.c) ------------------------------------------------------------------------------------- */
 
 extern const struct sp_option measure_options[]; /* ends with a row whose name is NULL */
+
+/* ---- validate (cmd_validate.c) ------------------------------------------------------------------------------------ */
+
+extern const struct sp_option validate_options[]; /* ends with a row whose name is NULL */
+/* Prices rows of validation files as `estimate` does. What is priced lives in the arena. */
+struct validation_pricer validate_pricer(struct sp_arena *arena);
 
 /* ---- --sp-method A,B,... (methods.c) ----------------------------------------------------------------------------- */
 

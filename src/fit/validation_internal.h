@@ -1,0 +1,32 @@
+/* What the files of the validation share. */
+#ifndef SEQPLAN_VALIDATION_INTERNAL_H
+#define SEQPLAN_VALIDATION_INTERNAL_H
+
+#include "fit/validation.h"
+
+/* One file that is being read. */
+struct validation_reading {
+    struct sp_arena *arena;
+    const struct validation_pricer *pricer;
+    const char *path;
+    const char *folder; /* of the file: "models/NAME.json" is looked for there */
+    const struct sp_json *defaults, *fitted;
+    struct validation_source *source;
+    struct question *question; /* of the row at work */
+    struct estimate *estimate;
+};
+
+/* The member, or NULL where it is not there. An error, SP_ERROR_INPUT with the place, where it has another type. */
+bool validation_member(const struct validation_reading *reading, const struct sp_json *object, const char *place,
+                       const char *key, enum sp_json_type type, const struct sp_json **member,
+                       struct sp_error *err) SP_MUST_CHECK;
+/* Prices a row of the file ($.rows[3]) and adds what was measured in it to the source. */
+bool validation_read_row(struct validation_reading *reading, const struct sp_json *run, int index,
+                         struct sp_error *err) SP_MUST_CHECK;
+
+bool validation_is_option(const struct sp_option *options, const char *name);
+
+/* Sorts, and takes the middle one, or the mean of the two in the middle. */
+double validation_median(double *values, int n);
+
+#endif

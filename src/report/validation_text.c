@@ -1,0 +1,131 @@
+/* Words and figures of a validation. */
+#include "report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double PERCENT = 100;
+
+const char *report_validation_value(struct sp_arena *arena, enum validation_unit unit, double value)
+{
+    static const double gib = 0x1p30;
+    static const double tera = 1e12;
+    static const double milli = 1e-3;
+    static const double short_s = 0.1; /* below, times are in milliseconds */
+    switch (unit) {
+    case VALIDATION_SECONDS:
+        return value < short_s ? sp_format(arena, "%.4g ms", value / milli) : sp_format(arena, "%.4g s", value);
+    case VALIDATION_BYTES:
+        return sp_format(arena, "%.3f GiB", value / gib);
+    case VALIDATION_FLOP_PER_S:
+        return sp_format(arena, "%.4g TFLOP/s", value / tera);
+    case VALIDATION_FRACTION:
+        return sp_format(arena, "%.1f %%", value * PERCENT);
+    case VALIDATION_YES_NO:
+        return value > 0.0 ? "yes" : "no";
+    case VALIDATION_RATE:
+        break;
+    }
+    return sp_format(arena, "%.5g", value);
+}
+
+const char *report_validation_percent(struct sp_arena *arena, double fraction, bool has_sign)
+{
+    double percent = PERCENT * fraction;
+    double size = fabs(percent);
+    int decimals = size < 0.1 ? 3 : size < 1 ? 2 : size < 10 ? 1 : 0;
+    return sp_format(arena, has_sign ? "%+.*f" : "%.*f", decimals, percent);
+}
+
+const char *report_validation_left_out(struct sp_arena *arena, const struct validation_summary *summary)
+{
+    const int counts[] = {summary->n_not_built, summary->n_refused, summary->n_not_expressible};
+    struct sp_texts texts = {.arena = arena};
+    for (int i = 0; i < (int)SP_COUNT_OF(counts); i++) {
+        if (counts[i] > 0) {
+            sp_texts_add(&texts, "%d %s", counts[i], validation_state_names[(int)VALIDATION_NOT_BUILT + i]);
+        }
+    }
+    return texts.count == 0 ? "" : sp_join(arena, texts.items, texts.count, ", ");
+}
+
+const char *report_validation_coverage(struct sp_arena *arena, const struct validation_coverage *coverage)
+{
+    if (coverage->n == 0) {
+        return "no judged row has an interval: the hardware of its prediction is not calibrated";
+    }
+    return sp_format(arena, "%.2f expected, %d of %d inside, p %.2g%s; mean width %s %%", coverage->expected_frac,
+                     coverage->n_within, coverage->n, coverage->p_value,
+                     coverage->is_enough ? ""
+                                         : sp_format(arena, " (fewer than %d rows: too few for a verdict)",
+                                                     (int)VALIDATION_COVERAGE_ROWS),
+                     report_validation_percent(arena, coverage->width_frac, false));
+}
+
+const char *report_validation_headline(struct sp_arena *arena, const struct validation_headline *headline,
+                                       const char *of_what)
+{
+    if (headline->n_sources == 0) {
+        return sp_format(arena, "no %s", of_what);
+    }
+    return sp_format(arena, "%s %% over %d %s%s", report_validation_percent(arena, headline->median_frac, false),
+                     headline->n_sources, of_what, sp_plural(headline->n_sources));
+}
+
+struct report_validation_counts report_validation_count(const struct validation_source *source)
+{
+    struct report_validation_counts counts = {.n_judged = 0};
+    for (int i = 0; i < source->n_rows; i++) {
+        const struct validation_row *row = &source->rows[i];
+        bool is_compared = row->state == VALIDATION_COMPARED;
+        counts.n_left_out += is_compared ? 0 : 1;
+        counts.n_judged += is_compared && row->role == VALIDATION_JUDGE ? 1 : 0;
+        counts.n_fitted += is_compared && row->role == VALIDATION_FIT ? 1 : 0;
+    }
+    return counts;
+}
+
+/* Where the same was fitted to several quantities or groups, they are named once: few, so each is searched for. */
+void report_validation_fitted(const struct validation_source *source, struct sp_texts *texts)
+{
+    struct sp_arena *arena = texts->arena;
+    struct sp_texts reasons = {.arena = arena};
+    for (int i = 0; i < source->n_rows; i++) {
+        if (source->rows[i].role == VALIDATION_FIT) {
+            sp_texts_add(&reasons, "%s", source->rows[i].fitted == NULL ? "not said" : source->rows[i].fitted);
+        }
+    }
+    for (size_t i = 0; i < reasons.count; i++) {
+        struct sp_texts quantities = {.arena = arena};
+        struct sp_texts groups = {.arena = arena};
+        for (int j = 0; j < source->n_rows; j++) {
+            const struct validation_row *row = &source->rows[j];
+            if (row->role == VALIDATION_FIT &&
+                strcmp(row->fitted == NULL ? "not said" : row->fitted, reasons.items[i]) == 0) {
+                sp_texts_add(&quantities, "%s", row->quantity->name);
+                sp_texts_add(&groups, "%s", row->group);
+            }
+        }
+        sp_texts_add(texts, "%s of %s: %s", sp_join(arena, quantities.items, quantities.count, ", "),
+                     sp_join(arena, groups.items, groups.count, "; "), reasons.items[i]);
+    }
+}
+
+void report_validation_biases(struct sp_arena *arena, const struct validation_set *set, struct sp_texts *texts)
+{
+    static const double most_frac = 0.05;
+    for (int i = 0; i < set->n_sources; i++) {
+        const struct validation_set one = {.sources = &set->sources[i], .n_sources = 1};
+        struct validation_summary *summaries = NULL;
+        int n = validation_summarise(arena, &one, VALIDATION_BY_QUANTITY, VALIDATION_JUDGED, &summaries);
+        for (int j = 0; j < n; j++) {
+            const struct validation_quantity *quantity = summaries[j].quantity;
+            if (quantity->unit != VALIDATION_YES_NO && fabs(summaries[j].bias_frac) > most_frac) {
+                const char *reason = validation_bias_reason(arena, &set->sources[i], quantity->name);
+                sp_texts_add(texts, "%s, %s: %s %% over %d row%s. %s", set->sources[i].name, quantity->name,
+                             report_validation_percent(arena, summaries[j].bias_frac, true), summaries[j].n_compared,
+                             sp_plural(summaries[j].n_compared), reason == NULL ? "Not explained." : reason);
+            }
+        }
+    }
+}
