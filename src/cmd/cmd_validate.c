@@ -47,7 +47,7 @@ struct validate_request {
 
 static bool check_picture(const char *option, const char *path, struct sp_error *err)
 {
-    if (path == NULL || gantt_check(path, err)) {
+    if (path == NULL || report_validation_can_plot(path, err)) {
         return true;
     }
     sp_error_prefix(err, "%s", option);

@@ -160,7 +160,7 @@ struct validation_summary {
     double target_frac; /* of the median, by group; 0: none */
     const char *miss;   /* by group: why the median is far off, or NULL */
 };
-/* In the order of the rows, by length in the order of lengths; copies into arena. Returns how many. roles: VALIDATION_*. */
+/* In the order of the rows, what has one key together; by length in the order of lengths. Copies into arena. Returns how many. roles: VALIDATION_*. */
 int validation_summarise(struct sp_arena *arena, const struct validation_set *set, enum validation_by by,
                          unsigned roles, struct validation_summary **summaries);
 

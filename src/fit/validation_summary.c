@@ -163,26 +163,38 @@ static void read_targets(const struct validation_source *source, struct validati
     summary->miss = miss == NULL ? NULL : miss->string;
 }
 
-static int length_rank(const char *key)
+/* Lengths by their bounds, other keys by where they come first. */
+static int rank_of(const struct validation_summary *summaries, int n, const char *key, enum validation_by by)
 {
     int i = 0;
-    while (i < (int)SP_COUNT_OF(lengths) && strcmp(lengths[i].name, key) != 0) {
+    if (by == VALIDATION_BY_SEQ) {
+        while (i < (int)SP_COUNT_OF(lengths) && strcmp(lengths[i].name, key) != 0) {
+            i++;
+        }
+        return i;
+    }
+    while (i < n && strcmp(summaries[i].key, key) != 0) {
         i++;
     }
     return i;
 }
 
-/* Few, and those of one length stay in their order. */
-static void sort_by_length(struct validation_summary *summaries, int n)
+/* What has one key stands together, in its order. */
+static struct validation_summary *sort_by_key(struct sp_arena *arena, const struct validation_summary *summaries, int n,
+                                              enum validation_by by)
 {
-    for (int i = 1; i < n; i++) {
-        struct validation_summary moved = summaries[i];
-        int at = i;
-        for (; at > 0 && length_rank(summaries[at - 1].key) > length_rank(moved.key); at--) {
-            summaries[at] = summaries[at - 1];
+    struct validation_summary *sorted = sp_arena_array(arena, (size_t)n + 1, sizeof(*sorted));
+    int most = n > (int)SP_COUNT_OF(lengths) ? n : (int)SP_COUNT_OF(lengths);
+    int at = 0;
+    for (int rank = 0; rank <= most; rank++) {
+        for (int i = 0; i < n; i++) {
+            if (rank_of(summaries, n, summaries[i].key, by) == rank) {
+                sorted[at++] = summaries[i];
+            }
         }
-        summaries[at] = moved;
     }
+    assert(at == n);
+    return sorted;
 }
 
 int validation_summarise(struct sp_arena *arena, const struct validation_set *set, enum validation_by by,
@@ -208,10 +220,7 @@ int validation_summarise(struct sp_arena *arena, const struct validation_set *se
             read_targets(&set->sources[0], &summing.summaries[i]);
         }
     }
-    if (by == VALIDATION_BY_SEQ) {
-        sort_by_length(summing.summaries, summing.n);
-    }
-    *summaries = summing.summaries;
+    *summaries = sort_by_key(arena, summing.summaries, summing.n, by);
     return summing.n;
 }
 

@@ -459,10 +459,13 @@ const char *report_validation_headline(struct sp_arena *arena, const struct vali
                                        const char *of_what);
 /* What was fitted to rows of a source, each with its rows: "step_time_s of TP, PP: host tail". */
 void report_validation_fitted(const struct validation_source *source, struct sp_texts *texts);
-/* Sources whose judged errors lean one way by more than 5 %, each with its explanation. */
-void report_validation_biases(struct sp_arena *arena, const struct validation_set *set, struct sp_texts *texts);
+/* Sources whose judged errors lean one way by more than 5 %, each with its explanation; of steps and peaks, or of all that
+ * is whole. */
+void report_validation_biases(struct sp_arena *arena, const struct validation_set *set, bool is_whole,
+                              struct sp_texts *texts);
 
 /* Predicted against measured, or the error against the length, through gnuplot. The picture appears whole or not at all. */
+bool report_validation_can_plot(const char *path, struct sp_error *err) SP_MUST_CHECK; /* a format, and gnuplot */
 enum report_validation_picture { REPORT_VALIDATION_SCATTER, REPORT_VALIDATION_RESIDUALS };
 bool report_validation_plot(struct sp_arena *arena, const struct report_validation *validation,
                             enum report_validation_picture picture, const char *path,

@@ -109,9 +109,8 @@ struct listed {
     const struct validation_row *row;
 };
 
-static int list_rows(struct sp_arena *arena, const struct report_validation *validation, struct listed **rows)
+static int list_rows(struct sp_arena *arena, const struct validation_set *set, unsigned roles, struct listed **rows)
 {
-    const struct validation_set *set = validation->set;
     size_t most = 1;
     for (int i = 0; i < set->n_sources; i++) {
         most += (size_t)set->sources[i].n_rows;
@@ -121,7 +120,7 @@ static int list_rows(struct sp_arena *arena, const struct report_validation *val
     for (int i = 0; i < set->n_sources; i++) {
         for (int j = 0; j < set->sources[i].n_rows; j++) {
             const struct validation_row *row = &set->sources[i].rows[j];
-            if (row->state == VALIDATION_COMPARED && (validation->roles >> (unsigned)row->role & 1U) != 0) {
+            if (row->state == VALIDATION_COMPARED && (roles >> (unsigned)row->role & 1U) != 0) {
                 (*rows)[n++] = (struct listed){&set->sources[i], row};
             }
         }
@@ -148,15 +147,19 @@ static void print_rows(const struct report_style *style, struct sp_arena *arena,
 {
     enum { MOST_ROWS = 24, N_WORST = 10 };
     struct listed *rows = NULL;
-    int n = list_rows(arena, validation, &rows);
+    int n = list_rows(arena, validation->set, validation->roles, &rows);
     bool has_all = validation->has_rows || n <= MOST_ROWS;
     int n_shown = has_all ? n : N_WORST;
     if (n == 0) {
         return;
     }
     if (!has_all) {
-        worst_first(rows, n, n_shown);
-        (void)fprintf(style->file, "\nThe %d worst of %d rows (--rows or --format csv has all):\n%s", n_shown, n,
+        struct listed *judged = NULL;
+        int n_judged = list_rows(arena, validation->set, validation->roles & VALIDATION_JUDGED, &judged);
+        rows = n_judged > 0 ? judged : rows;
+        n_shown = n_judged > 0 && n_judged < n_shown ? n_judged : n_shown;
+        worst_first(rows, n_judged > 0 ? n_judged : n, n_shown);
+        (void)fprintf(style->file, "\nThe %d worst of them (--rows or --format csv has all %d rows):\n%s", n_shown, n,
                       style->format == REPORT_MARKDOWN ? "\n" : "");
     } else {
         (void)fputc('\n', style->file);
@@ -227,9 +230,10 @@ static void print_headline(const struct report_style *style, struct sp_arena *ar
     const struct validation_headline all = validation_headline(arena, validation->set, family, "A", VALIDATION_ALL);
     if (all.n_sources > 0) {
         print_line(style, family == VALIDATION_STEP ? "time" : "memory",
-                   sp_format(arena, "%s, judged rows alone; fitted rows counted too: %s (medians of medians)",
+                   sp_format(arena,
+                             "%s graded A, their rows that judge; with the fitted rows %s. Medians of their medians",
                              report_validation_headline(arena, &judged, "published source"),
-                             report_validation_headline(arena, &all, "published source")));
+                             report_validation_headline(arena, &all, "source")));
     }
 }
 
@@ -242,7 +246,7 @@ static void print_lines(const struct report_style *style, struct sp_arena *arena
     print_headline(style, arena, validation, VALIDATION_STEP);
     print_headline(style, arena, validation, VALIDATION_PEAK);
     print_line(style, "intervals", report_validation_coverage(arena, &coverage));
-    report_validation_biases(arena, validation->set, &biases);
+    report_validation_biases(arena, validation->set, false, &biases);
     for (size_t i = 0; i < biases.count; i++) {
         print_line(style, "bias", biases.items[i]);
     }
@@ -292,7 +296,7 @@ static void print_csv(const struct report_style *style, struct sp_arena *arena,
                       const struct report_validation *validation)
 {
     struct listed *rows = NULL;
-    int n = list_rows(arena, validation, &rows);
+    int n = list_rows(arena, validation->set, validation->roles, &rows);
     const struct sp_json **objects = sp_arena_array(arena, (size_t)n + 1, sizeof(*objects));
     for (int i = 0; i < n; i++) {
         objects[i] = report_validation_row(arena, rows[i].source, rows[i].row);

@@ -85,33 +85,52 @@ struct report_validation_counts report_validation_count(const struct validation_
     return counts;
 }
 
-/* Where the same was fitted to several quantities or groups, they are named once: few, so each is searched for. */
+static const char *reason_of(const struct validation_row *row)
+{
+    return row->fitted == NULL ? "what is not said" : row->fitted;
+}
+
+/* "step_time_s of TP, PP", "step_time_s" where no row of that quantity judges, "all rows" where none at all does. */
+static const char *fitted_rows(struct sp_arena *arena, const struct validation_source *source, const char *reason)
+{
+    struct sp_texts quantities = {.arena = arena};
+    struct sp_texts groups = {.arena = arena};
+    int n_fitted = 0;
+    int n_others = 0; /* of the same quantities */
+    for (int i = 0; i < source->n_rows; i++) {
+        if (source->rows[i].role == VALIDATION_FIT && strcmp(reason_of(&source->rows[i]), reason) == 0) {
+            sp_texts_add(&quantities, "%s", source->rows[i].quantity->name);
+            sp_texts_add(&groups, "%s", source->rows[i].group);
+            n_fitted++;
+        }
+    }
+    for (int i = 0; i < source->n_rows; i++) {
+        bool is_fitted = source->rows[i].role == VALIDATION_FIT && strcmp(reason_of(&source->rows[i]), reason) == 0;
+        n_others += !is_fitted && sp_texts_has(&quantities, source->rows[i].quantity->name) ? 1 : 0;
+    }
+    const char *names = sp_join(arena, quantities.items, quantities.count, ", ");
+    if (n_fitted == source->n_rows) {
+        return "all rows";
+    }
+    return n_others == 0 ? names
+                         : sp_format(arena, "%s of %s", names, sp_join(arena, groups.items, groups.count, "; "));
+}
+
 void report_validation_fitted(const struct validation_source *source, struct sp_texts *texts)
 {
-    struct sp_arena *arena = texts->arena;
-    struct sp_texts reasons = {.arena = arena};
+    struct sp_texts reasons = {.arena = texts->arena};
     for (int i = 0; i < source->n_rows; i++) {
         if (source->rows[i].role == VALIDATION_FIT) {
-            sp_texts_add(&reasons, "%s", source->rows[i].fitted == NULL ? "not said" : source->rows[i].fitted);
+            sp_texts_add(&reasons, "%s", reason_of(&source->rows[i]));
         }
     }
     for (size_t i = 0; i < reasons.count; i++) {
-        struct sp_texts quantities = {.arena = arena};
-        struct sp_texts groups = {.arena = arena};
-        for (int j = 0; j < source->n_rows; j++) {
-            const struct validation_row *row = &source->rows[j];
-            if (row->role == VALIDATION_FIT &&
-                strcmp(row->fitted == NULL ? "not said" : row->fitted, reasons.items[i]) == 0) {
-                sp_texts_add(&quantities, "%s", row->quantity->name);
-                sp_texts_add(&groups, "%s", row->group);
-            }
-        }
-        sp_texts_add(texts, "%s of %s: %s", sp_join(arena, quantities.items, quantities.count, ", "),
-                     sp_join(arena, groups.items, groups.count, "; "), reasons.items[i]);
+        sp_texts_add(texts, "%s: %s", fitted_rows(texts->arena, source, reasons.items[i]), reasons.items[i]);
     }
 }
 
-void report_validation_biases(struct sp_arena *arena, const struct validation_set *set, struct sp_texts *texts)
+void report_validation_biases(struct sp_arena *arena, const struct validation_set *set, bool is_whole,
+                              struct sp_texts *texts)
 {
     static const double most_frac = 0.05;
     for (int i = 0; i < set->n_sources; i++) {
@@ -120,7 +139,8 @@ void report_validation_biases(struct sp_arena *arena, const struct validation_se
         int n = validation_summarise(arena, &one, VALIDATION_BY_QUANTITY, VALIDATION_JUDGED, &summaries);
         for (int j = 0; j < n; j++) {
             const struct validation_quantity *quantity = summaries[j].quantity;
-            if (quantity->unit != VALIDATION_YES_NO && fabs(summaries[j].bias_frac) > most_frac) {
+            bool is_asked = is_whole ? quantity->unit != VALIDATION_YES_NO : quantity->family != VALIDATION_OTHER;
+            if (is_asked && fabs(summaries[j].bias_frac) > most_frac) {
                 const char *reason = validation_bias_reason(arena, &set->sources[i], quantity->name);
                 sp_texts_add(texts, "%s, %s: %s %% over %d row%s. %s", set->sources[i].name, quantity->name,
                              report_validation_percent(arena, summaries[j].bias_frac, true), summaries[j].n_compared,

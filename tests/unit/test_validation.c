@@ -1,13 +1,12 @@
 /* Errors against measured runs (tests/validation) may not grow unnoticed. `make validate` shows the rows behind a
- * figure; `build/release/validation/run_validation tests/validation bounds` prints this table anew. A change that makes
- * a median worse says so in its commit, with the reason. */
+ * figure; `build/release/tests/test_validation bounds` prints this table anew. A change that makes a median worse says so
+ * in its commit, with the reason. */
+#include "cmd/command.h"
 #include "support/support.h"
-#include "support/validation.h"
 
+#include <math.h>
 #include <string.h>
 
-enum { MAX_SUMMARIES = 128 };
-static const char folder[] = "tests/validation";
 static const double PERCENT = 100;
 static const double FAR_FRAC = 0.1; /* a median beyond it is explained */
 
@@ -116,8 +115,7 @@ static const struct validation_summary *find(const struct validation_summary *su
                                              const struct bound *bound)
 {
     for (int i = 0; i < n; i++) {
-        if (strcmp(summaries[i].group, bound->group) == 0 &&
-            strcmp(summaries[i].quantity->name, bound->quantity) == 0) {
+        if (strcmp(summaries[i].key, bound->group) == 0 && strcmp(summaries[i].quantity->name, bound->quantity) == 0) {
             return &summaries[i];
         }
     }
@@ -139,24 +137,17 @@ static void print_uncovered(const char *source, const struct validation_summary 
 {
     int left_out = summary->n_not_built + summary->n_refused;
     if (left_out > 0) {
-        print_message("# %s, %s, %s: %d rows compared, %d not priced yet\n", source, summary->group,
+        print_message("# %s, %s, %s: %d rows compared, %d not priced yet\n", source, summary->key,
                       summary->quantity->name, summary->n_compared, left_out);
     }
     if (summary->n_compared > 0 && !has_bound(source, summary)) {
-        print_message("# %s, %s, %s: median %.3f %% of %d rows, no bound yet\n", source, summary->group,
+        print_message("# %s, %s, %s: median %.3f %% of %d rows, no bound yet\n", source, summary->key,
                       summary->quantity->name, PERCENT * summary->median_frac, summary->n_compared);
     }
 }
 
-static int check_source(struct sp_arena *arena, const char *name)
+static int check_bounds(const char *name, const struct validation_summary *summaries, int n)
 {
-    struct sp_error err = {0};
-    struct validation_source source;
-    struct validation_summary summaries[MAX_SUMMARIES];
-    if (!validation_read(arena, folder, name, &source, &err)) {
-        fail_msg("%s", err.text);
-    }
-    int n = validation_summarise(arena, &source, true, summaries, MAX_SUMMARIES);
     int n_worse = 0;
     for (size_t i = 0; i < SP_COUNT_OF(bounds); i++) {
         const struct bound *bound = &bounds[i];
@@ -172,22 +163,71 @@ static int check_source(struct sp_arena *arena, const char *name)
             n_worse++;
         }
     }
+    return n_worse;
+}
+
+/* What is far off has an explanation, and what is not has none any more. */
+static int check_miss(const char *name, const struct validation_summary *summary)
+{
+    bool is_missed = summary->target_frac > 0 && summary->median_frac > summary->target_frac;
+    bool is_far = summary->n_compared > 0 && (is_missed || summary->median_frac > FAR_FRAC);
+    bool is_near = !is_missed && summary->max_frac <= FAR_FRAC;
+    if (is_far && summary->miss == NULL) {
+        print_error("%s, %s, %s: median %.1f %%: say in \"misses\" which mechanism is missing\n", name, summary->key,
+                    summary->quantity->name, PERCENT * summary->median_frac);
+    }
+    if (is_near && summary->miss != NULL) {
+        print_error("%s, %s, %s: no miss any more, yet \"misses\" has it\n", name, summary->key,
+                    summary->quantity->name);
+    }
+    return (is_far && summary->miss == NULL) || (is_near && summary->miss != NULL) ? 1 : 0;
+}
+
+/* The same, of sources that lean one way: rows that judge. */
+static int check_bias(struct sp_arena *arena, const struct validation_source *source)
+{
+    static const double most_frac = 0.05;
+    struct validation_source own = *source;
+    const struct validation_set set = {.sources = &own, .n_sources = 1};
+    struct validation_summary *summaries = NULL;
+    int n = validation_summarise(arena, &set, VALIDATION_BY_QUANTITY, VALIDATION_JUDGED, &summaries);
+    int n_unexplained = 0;
     for (int i = 0; i < n; i++) {
-        const struct validation_summary *summary = &summaries[i];
-        bool is_missed = summary->target_frac > 0 && summary->median_frac > summary->target_frac;
-        bool is_far = summary->n_compared > 0 && (is_missed || summary->median_frac > FAR_FRAC);
-        bool is_near = !is_missed && summary->max_frac <= FAR_FRAC;
-        if (is_far && summary->miss == NULL) {
-            print_error("%s, %s, %s: median %.1f %%: say in \"misses\" which mechanism is missing\n", name,
-                        summary->group, summary->quantity->name, PERCENT * summary->median_frac);
-            n_worse++;
+        if (fabs(summaries[i].bias_frac) > most_frac && summaries[i].quantity->unit != VALIDATION_YES_NO &&
+            validation_bias_reason(arena, source, summaries[i].quantity->name) == NULL) {
+            print_error("%s, %s: bias %.1f %%: say in \"biases\" why\n", source->name, summaries[i].key,
+                        PERCENT * summaries[i].bias_frac);
+            n_unexplained++;
         }
-        if (is_near && summary->miss != NULL) {
-            print_error("%s, %s, %s: no miss any more, yet \"misses\" has it\n", name, summary->group,
-                        summary->quantity->name);
-            n_worse++;
-        }
-        print_uncovered(name, summary);
+    }
+    return n_unexplained;
+}
+
+static int summarise(struct sp_arena *arena, const char *path, struct validation_source *source,
+                     struct validation_summary **summaries)
+{
+    struct sp_error err = {0};
+    const struct validation_pricer pricer = validate_pricer(arena);
+    if (!validation_read(arena, &pricer, path, source, &err)) {
+        fail_msg("%s", err.text);
+    }
+    const struct validation_set set = {.sources = source, .n_sources = 1};
+    return validation_summarise(arena, &set, VALIDATION_BY_GROUP, VALIDATION_ALL, summaries);
+}
+
+static int check_source(struct sp_arena *arena, const char *path)
+{
+    struct validation_source source;
+    struct validation_summary *summaries = NULL;
+    int n = summarise(arena, path, &source, &summaries);
+    int n_worse = check_bounds(source.name, summaries, n) + check_bias(arena, &source);
+    for (int i = 0; i < n; i++) {
+        n_worse += check_miss(source.name, &summaries[i]);
+        print_uncovered(source.name, &summaries[i]);
+    }
+    if (!source.is_own && source.grade == NULL) {
+        print_error("%s: a published source has a grade\n", source.name);
+        n_worse++;
     }
     return n_worse;
 }
@@ -197,21 +237,51 @@ static void medians_stay_within_their_bounds(void **state)
     (void)state;
     struct sp_arena *arena = sp_arena_open();
     struct sp_error err = {0};
-    struct sp_texts names;
+    struct sp_texts paths;
     int n_worse = 0;
-    assert_true(validation_names(arena, folder, &names, &err));
-    assert_true(names.count > 0);
-    for (size_t i = 0; i < names.count; i++) {
-        n_worse += check_source(arena, names.items[i]);
+    assert_true(validation_shipped(arena, &paths, &err));
+    assert_true(paths.count > 0);
+    for (size_t i = 0; i < paths.count; i++) {
+        n_worse += check_source(arena, paths.items[i]);
     }
     assert_int_equal(n_worse, 0);
     sp_arena_close(arena);
 }
 
-int main(void)
+/* Rows of the table above: what holds now, and a bound just above. */
+static void print_bounds(void)
+{
+    static const double scale = 1.05;
+    static const double slack = 0.0002;
+    struct sp_arena *arena = sp_arena_open();
+    struct sp_error err = {0};
+    struct sp_texts paths = {.arena = arena};
+    if (!validation_shipped(arena, &paths, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+    }
+    for (size_t i = 0; i < paths.count; i++) {
+        struct validation_source source;
+        struct validation_summary *summaries = NULL;
+        int n = summarise(arena, paths.items[i], &source, &summaries);
+        for (int j = 0; j < n; j++) {
+            if (summaries[j].n_compared > 0) {
+                printf("    {\"%s\", \"%s\", \"%s\", %d, %.6f, %.6f},\n", source.name, summaries[j].key,
+                       summaries[j].quantity->name, summaries[j].n_compared, summaries[j].median_frac,
+                       fmax(summaries[j].median_frac * scale, summaries[j].median_frac + slack));
+            }
+        }
+    }
+    sp_arena_close(arena);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(medians_stay_within_their_bounds),
     };
+    if (argc > 1 && strcmp(argv[1], "bounds") == 0) {
+        print_bounds();
+        return 0;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
