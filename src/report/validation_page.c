@@ -207,7 +207,7 @@ static void print_errors(const struct page *page)
 {
     (void)fputs(
         "## Errors of the rows that judge\n\n"
-        "Errors are predicted over measured less one: median, mean and largest without sign, bias as their mean. "
+        "Errors are predicted over measured less one, in %: median, mean and largest without sign, bias as their mean. "
         "Of a yes or no it is 0 or 1.\n\n",
         page->file);
     print_by(page, VALIDATION_BY_QUANTITY);

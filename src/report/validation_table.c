@@ -13,13 +13,13 @@ static const struct report_column error_columns[N_ERROR_COLUMNS] = {
     [KEY] = {.heading = "source"},
     [QUANTITY] = {.heading = "quantity"},
     [COUNT] = {.heading = "n", .is_right = true},
-    [MEDIAN] = {.heading = "median %", .is_right = true},
-    [MEAN] = {.heading = "mean %", .is_right = true},
-    [LARGEST] = {.heading = "largest %", .is_right = true},
-    [BIAS] = {.heading = "bias %", .is_right = true},
+    [MEDIAN] = {.heading = "median", .is_right = true},
+    [MEAN] = {.heading = "mean", .is_right = true},
+    [LARGEST] = {.heading = "largest", .is_right = true},
+    [BIAS] = {.heading = "bias", .is_right = true},
     [INSIDE] = {.heading = "inside", .is_right = true},
-    [WIDTH] = {.heading = "width %", .is_right = true},
-    [TARGET] = {.heading = "target %", .is_right = true},
+    [WIDTH] = {.heading = "width", .is_right = true},
+    [TARGET] = {.heading = "target", .is_right = true},
     [VERDICT] = {.heading = "verdict"},
     [LEFT_OUT] = {.heading = "left out"},
 };
@@ -53,8 +53,10 @@ struct report_grid report_validation_grid(struct sp_arena *arena, const struct v
     struct report_column *columns = sp_arena_array(arena, N_ERROR_COLUMNS, sizeof(*columns));
     memcpy(columns, error_columns, sizeof(error_columns));
     columns[KEY].heading = by == VALIDATION_BY_GROUP ? "group" : validation_by_names[by];
+    columns[LEFT_OUT].is_note = by != VALIDATION_BY_QUANTITY; /* what names a row is long */
     struct report_grid grid;
     report_grid_init(&grid, arena, columns, N_ERROR_COLUMNS);
+    grid.gap = by == VALIDATION_BY_SOURCE ? 1 : 0;
     for (int i = 0; i < n; i++) {
         report_grid_add(&grid);
         if (by != VALIDATION_BY_QUANTITY) {
@@ -237,6 +239,31 @@ static void print_headline(const struct report_style *style, struct sp_arena *ar
     }
 }
 
+/* Why rows have no price: each reason once, with the first row that has it. What no option can say is counted alone. */
+static void print_reasons(const struct report_style *style, struct sp_arena *arena, const struct validation_set *set)
+{
+    enum { MOST_REASONS = 8 };
+    struct sp_texts reasons = {.arena = arena};
+    for (int i = 0; i < set->n_sources; i++) {
+        for (int j = 0; j < set->sources[i].n_rows; j++) {
+            const struct validation_row *row = &set->sources[i].rows[j];
+            bool is_refused = row->state == VALIDATION_REFUSED || row->state == VALIDATION_NOT_BUILT;
+            if (!is_refused || sp_texts_has(&reasons, row->reason)) {
+                continue;
+            }
+            sp_texts_add(&reasons, "%s", row->reason);
+            if (reasons.count <= MOST_REASONS) {
+                print_line(style, "left out",
+                           sp_format(arena, "%s, %s: %s", set->sources[i].name, row->name, row->reason));
+            }
+        }
+    }
+    if (reasons.count > MOST_REASONS) {
+        print_line(style, "left out",
+                   sp_format(arena, "for %zu other reasons: --format json has them", reasons.count - MOST_REASONS));
+    }
+}
+
 static void print_lines(const struct report_style *style, struct sp_arena *arena,
                         const struct report_validation *validation)
 {
@@ -250,6 +277,7 @@ static void print_lines(const struct report_style *style, struct sp_arena *arena
     for (size_t i = 0; i < biases.count; i++) {
         print_line(style, "bias", biases.items[i]);
     }
+    print_reasons(style, arena, validation->set);
 }
 
 static void print_title(const struct report_style *style, struct sp_arena *arena, const struct validation_set *set)
@@ -284,8 +312,8 @@ static void print_errors(const struct report_style *style, struct sp_arena *aren
     const struct report_grid grid = report_validation_grid(arena, summaries, n, validation->by);
     (void)fprintf(style->file, "\n%s\n%s",
                   n == 0      ? "No row judges."
-                  : is_judged ? "Errors of the rows that judge:"
-                              : "Errors of the rows that something was fitted to (they judge nothing):",
+                  : is_judged ? "Errors in % of the rows that judge:"
+                              : "Errors in % of the rows that something was fitted to (they judge nothing):",
                   style->format == REPORT_MARKDOWN ? "\n" : "");
     if (n > 0) {
         report_grid_print(style, &grid);

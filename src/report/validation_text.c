@@ -87,7 +87,7 @@ struct report_validation_counts report_validation_count(const struct validation_
 
 static const char *reason_of(const struct validation_row *row)
 {
-    return row->fitted == NULL ? "what is not said" : row->fitted;
+    return row->fitted == NULL ? "marked as fit in its file" : row->fitted;
 }
 
 /* "step_time_s of TP, PP", "step_time_s" where no row of that quantity judges, "all rows" where none at all does. */
@@ -144,7 +144,10 @@ void report_validation_biases(struct sp_arena *arena, const struct validation_se
                 const char *reason = validation_bias_reason(arena, &set->sources[i], quantity->name);
                 sp_texts_add(texts, "%s, %s: %s %% over %d row%s. %s", set->sources[i].name, quantity->name,
                              report_validation_percent(arena, summaries[j].bias_frac, true), summaries[j].n_compared,
-                             sp_plural(summaries[j].n_compared), reason == NULL ? "Not explained." : reason);
+                             sp_plural(summaries[j].n_compared),
+                             reason != NULL                  ? reason
+                             : set->sources[i].grade == NULL ? ""
+                                                             : "Not explained.");
             }
         }
     }
