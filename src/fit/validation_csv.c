@@ -2,7 +2,6 @@
 #include "fit/validation_internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -258,7 +257,7 @@ static bool add_measured(struct sheet *sheet, const struct column *column, const
     char *end = NULL;
     double value = strtod(cell, &end);
     bool is_number = strspn(cell, "0123456789.eE+-") == strlen(cell) && *end == '\0';
-    if (!is_number || !isfinite(value) || value <= 0.0) {
+    if (!is_number || !validation_is_measurable(value * column->scale)) {
         return sp_fail(err, SP_ERROR_INPUT,
                        "%s: expected a number above 0 (the unit stands in the name of the column), found \"%.40s\"",
                        place_of(sheet, row->line), cell);

@@ -24,6 +24,8 @@ bool validation_member(const struct validation_reading *reading, const struct sp
 bool validation_read_row(struct validation_reading *reading, const struct sp_json *run, int index,
                          struct sp_error *err) SP_MUST_CHECK;
 
+/* Within what can be measured at all, so that no error overflows. */
+bool validation_is_measurable(double value);
 bool validation_is_option(const struct sp_option *options, const char *name);
 
 /* Sorts, and takes the middle one, or the mean of the two in the middle. */

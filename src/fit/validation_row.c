@@ -206,6 +206,13 @@ static bool fail_quantity(const struct validation_reading *reading, const struct
                    nearest == NULL ? sp_join(reading->arena, names.items, names.count, ", ") : nearest);
 }
 
+bool validation_is_measurable(double value)
+{
+    static const double least = 1e-15;
+    static const double most = 1e30;
+    return value >= least && value <= most; /* no NaN either */
+}
+
 static bool read_value(const struct validation_reading *reading, const struct run *run, const struct sp_json *measured,
                        double *value, struct sp_error *err)
 {
@@ -215,10 +222,10 @@ static bool read_value(const struct validation_reading *reading, const struct ru
     }
     bool is_yes_no = quantity->unit == VALIDATION_YES_NO;
     bool is_good = is_yes_no ? measured->type == SP_JSON_BOOL
-                             : measured->type == SP_JSON_NUMBER && isfinite(measured->number) && measured->number > 0.0;
+                             : measured->type == SP_JSON_NUMBER && validation_is_measurable(measured->number);
     *value = measured->type == SP_JSON_BOOL ? (double)measured->boolean : measured->number;
     return is_good || sp_fail(err, SP_ERROR_INPUT, "%s: %s.measured.%s: expected %s", reading->path, run->place,
-                              measured->key, is_yes_no ? "true or false" : "a number above 0");
+                              measured->key, is_yes_no ? "true or false" : "a number above 0, from 1e-15 to 1e30");
 }
 
 static bool add_row(struct validation_reading *reading, const struct run *run, const struct sp_json *measured,

@@ -82,6 +82,7 @@ static void bad_sheets_say_where(void **state)
         {"step_time_s\n0\n", "found \"0\""},
         {"step_time_s\nnan\n", "found \"nan\""},
         {"step_time_s\n1e999\n", "found \"1e999\""},
+        {"step_time_s\n1e-300\n", "found \"1e-300\""},
         {"fits\nmaybe\n", "runs.csv: line 2, column 1 (fits): expected yes or no, found \"maybe\""},
         {"step_time_s,role\n1,judges\n", "runs.csv: line 2, column 2 (role): expected judge or fit, found \"judges\""},
         {"seq,step_time_s\n8192\n", "runs.csv: line 2: expected 2 cells as in the first line, found 1"},
