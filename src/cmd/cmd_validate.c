@@ -30,7 +30,7 @@ static bool price_words(void *user, const struct sp_texts *words, struct questio
 
 struct validation_pricer validate_pricer(struct sp_arena *arena)
 {
-    return (struct validation_pricer){.options = question_options, .price = price_words, .user = arena};
+    return (struct validation_pricer){.arena = arena, .options = question_options, .price = price_words, .user = arena};
 }
 
 /* ---- options ------------------------------------------------------------------------------------------------------ */
@@ -86,7 +86,7 @@ static bool read_files(const struct validate_request *request, struct validation
     set->sources = sp_arena_array(arena, paths.count, sizeof(*set->sources));
     set->n_sources = (int)paths.count;
     for (size_t i = 0; i < paths.count; i++) {
-        if (!validation_read(arena, &pricer, paths.items[i], &set->sources[i], err)) {
+        if (!validation_read(&pricer, paths.items[i], &set->sources[i], err)) {
             return false;
         }
     }

@@ -37,8 +37,7 @@ enum validation_unit {
 enum validation_family { VALIDATION_OTHER, VALIDATION_STEP, VALIDATION_PEAK };
 
 struct validation_quantity {
-    const char *name;  /* "step_time_s" */
-    const char *title; /* "step time" */
+    const char *name; /* "step_time_s" */
     enum validation_unit unit;
     enum validation_family family;
     bool is_of_layer; /* of one layer: a pipeline has none that stands for all */
@@ -93,6 +92,7 @@ struct validation_set {
 
 /* Prices the options of `estimate` ("--seq=8192"). A refusal is a reason, not a failure. */
 struct validation_pricer {
+    struct sp_arena *arena;          /* of all that is read */
     const struct sp_option *options; /* what a file may set; ends with a row whose name is NULL */
     bool (*price)(void *user, const struct sp_texts *words, struct question *question, struct estimate *estimate,
                   struct sp_error *err);
@@ -104,8 +104,8 @@ struct validation_pricer {
 bool validation_shipped(struct sp_arena *arena, struct sp_texts *paths, struct sp_error *err) SP_MUST_CHECK;
 /* Reads a file and prices its rows: a table (seqplan.validation/1), or a sheet when the name ends in ".csv". A row that is
  * refused is a result; a bad file is an error. */
-bool validation_read(struct sp_arena *arena, const struct validation_pricer *pricer, const char *path,
-                     struct validation_source *source, struct sp_error *err) SP_MUST_CHECK;
+bool validation_read(const struct validation_pricer *pricer, const char *path, struct validation_source *source,
+                     struct sp_error *err) SP_MUST_CHECK;
 /* A sheet as the JSON of a table: its first line names columns, which are options, measured quantities, or name, group,
  * note and role. name: what errors call it. SP_ERROR_INPUT with line and column. Copies into arena. */
 const struct sp_json *validation_csv_parse(struct sp_arena *arena, const struct sp_option *options, const char *name,
@@ -114,9 +114,8 @@ const struct sp_json *validation_csv_parse(struct sp_arena *arena, const struct 
  * NULL where the file is not there. */
 bool validation_peers(struct sp_arena *arena, const struct sp_json **peers, struct sp_error *err) SP_MUST_CHECK;
 /* The rows of a table that is parsed already. */
-bool validation_read_json(struct sp_arena *arena, const struct validation_pricer *pricer, const char *path,
-                          const struct sp_json *file, struct validation_source *source,
-                          struct sp_error *err) SP_MUST_CHECK;
+bool validation_read_json(const struct validation_pricer *pricer, const char *path, const struct sp_json *file,
+                          struct validation_source *source, struct sp_error *err) SP_MUST_CHECK;
 
 /* ---- stored runs (validation_run.c) ------------------------------------------------------------------------------ */
 

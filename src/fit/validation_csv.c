@@ -147,7 +147,9 @@ static bool option_column(const struct sheet *sheet, const char *title, struct c
         return true;
     }
     for (char *at = name; *at != '\0'; at++) {
-        *at = *at == '_' ? '-' : *at;
+        if (*at == '_') {
+            *at = '-';
+        }
     }
     return validation_is_option(sheet->options, name);
 }
@@ -428,16 +430,16 @@ static const char *read_text(struct sp_arena *arena, const char *path, struct sp
     return text;
 }
 
-bool validation_read(struct sp_arena *arena, const struct validation_pricer *pricer, const char *path,
-                     struct validation_source *source, struct sp_error *err)
+bool validation_read(const struct validation_pricer *pricer, const char *path, struct validation_source *source,
+                     struct sp_error *err)
 {
     const char *dot = strrchr(path, '.');
     const struct sp_json *file = NULL;
     if (dot != NULL && strcmp(dot, ".csv") == 0) {
-        const char *text = read_text(arena, path, err);
-        file = text == NULL ? NULL : validation_csv_parse(arena, pricer->options, path, text, err);
+        const char *text = read_text(pricer->arena, path, err);
+        file = text == NULL ? NULL : validation_csv_parse(pricer->arena, pricer->options, path, text, err);
     } else {
-        file = sp_json_read(arena, path, err);
+        file = sp_json_read(pricer->arena, path, err);
     }
-    return file != NULL && validation_read_json(arena, pricer, path, file, source, err);
+    return file != NULL && validation_read_json(pricer, path, file, source, err);
 }

@@ -95,44 +95,27 @@ static const char *type_text(enum sp_json_type type)
     return texts[type];
 }
 
-bool validation_member(const struct validation_reading *reading, const struct sp_json *object, const char *place,
-                       const char *key, enum sp_json_type type, const struct sp_json **member, struct sp_error *err)
+bool validation_check_member(const struct validation_place *place, const char *key, enum sp_json_type type,
+                             struct sp_error *err)
 {
-    *member = sp_json_member(object, key);
-    return *member == NULL || (*member)->type == type ||
-           sp_fail(err, SP_ERROR_INPUT, "%s: %s.%s: expected %s, found %s", reading->path, place, key, type_text(type),
-                   type_text((*member)->type));
+    const struct sp_json *member = sp_json_member(place->object, key);
+    return member == NULL || member->type == type ||
+           sp_fail(err, SP_ERROR_INPUT, "%s: %s.%s: expected %s, found %s", place->path, place->name, key,
+                   type_text(type), type_text(member->type));
 }
 
-static bool check_keys(const struct validation_reading *reading, const struct sp_json *object, const char *place,
-                       const char *const *keys, struct sp_error *err)
+static bool check_keys(struct sp_arena *arena, const struct validation_place *place, const char *const *keys,
+                       struct sp_error *err)
 {
     size_t n_keys = 0;
     while (keys[n_keys] != NULL) {
         n_keys++;
     }
-    for (const struct sp_json *item = object->first; item != NULL; item = item->next) {
+    for (const struct sp_json *item = place->object->first; item != NULL; item = item->next) {
         if (sp_index_of(item->key, keys) < 0) {
             const char *nearest = sp_nearest(item->key, keys, n_keys);
-            return sp_fail(err, SP_ERROR_INPUT, "%s: %s: unknown key \"%.60s\": expected %s", reading->path, place,
-                           item->key, nearest == NULL ? sp_join(reading->arena, keys, n_keys, ", ") : nearest);
-        }
-    }
-    return true;
-}
-
-/* Members of an object that are texts; NULL where one is not there. */
-static bool read_texts(const struct validation_reading *reading, const struct sp_json *object, const char *place,
-                       const struct sp_field *fields, struct sp_error *err)
-{
-    for (const struct sp_field *field = fields; field->key != NULL; field++) {
-        const struct sp_json *member = NULL;
-        if (!validation_member(reading, object, place, field->key, SP_JSON_STRING, &member, err)) {
-            return false;
-        }
-        if (member != NULL) {
-            const char **target = (const char **)(void *)((char *)reading->source + field->offset);
-            *target = member->string;
+            return sp_fail(err, SP_ERROR_INPUT, "%s: %s: unknown key \"%.60s\": expected %s", place->path, place->name,
+                           item->key, nearest == NULL ? sp_join(arena, keys, n_keys, ", ") : nearest);
         }
     }
     return true;
@@ -141,22 +124,24 @@ static bool read_texts(const struct validation_reading *reading, const struct sp
 static bool read_about(const struct validation_reading *reading, const struct sp_json *file, struct sp_error *err)
 {
     static const char *const keys[] = {"title", "where", "year", "grade", "own", NULL};
-    static const struct sp_field texts[] = {{.key = "title", .offset = offsetof(struct validation_source, title)},
-                                            {.key = "where", .offset = offsetof(struct validation_source, where)},
-                                            {.key = "year", .offset = offsetof(struct validation_source, year)},
-                                            {.key = "grade", .offset = offsetof(struct validation_source, grade)},
-                                            {.key = NULL}};
     struct validation_source *source = reading->source;
-    const struct sp_json *about = sp_json_member(file, "source");
-    const struct sp_json *own = NULL;
-    if (about->type != SP_JSON_OBJECT) {
+    const char **const texts[] = {&source->title, &source->where, &source->year, &source->grade};
+    const struct validation_place about = {reading->path, "$.source", sp_json_member(file, "source")};
+    if (about.object->type != SP_JSON_OBJECT) {
         return sp_fail(err, SP_ERROR_INPUT, "%s: $.source: expected an object with title, where and year",
                        reading->path);
     }
-    if (!check_keys(reading, about, "$.source", keys, err) || !read_texts(reading, about, "$.source", texts, err) ||
-        !validation_member(reading, about, "$.source", "own", SP_JSON_BOOL, &own, err)) {
+    if (!check_keys(reading->arena, &about, keys, err) || !validation_check_member(&about, "own", SP_JSON_BOOL, err)) {
         return false;
     }
+    for (size_t i = 0; i < SP_COUNT_OF(texts); i++) {
+        const struct sp_json *member = sp_json_member(about.object, keys[i]);
+        if (!validation_check_member(&about, keys[i], SP_JSON_STRING, err)) {
+            return false;
+        }
+        *texts[i] = member == NULL ? NULL : member->string;
+    }
+    const struct sp_json *own = sp_json_member(about.object, "own");
     source->is_own = own != NULL && own->boolean;
     return (source->title != NULL && source->where != NULL && source->year != NULL) ||
            sp_fail(err, SP_ERROR_INPUT, "%s: $.source: expected title, where and year", reading->path);
@@ -167,19 +152,18 @@ static bool check_fitted(const struct validation_reading *reading, struct sp_err
 {
     static const char *const keys[] = {"group", "quantity", "row", "what", NULL};
     int index = 0;
-    for (const struct sp_json *item = reading->fitted == NULL ? NULL : reading->fitted->first; item != NULL;
-         item = item->next) {
-        const char *place = sp_format(reading->arena, "$.fitted[%d]", index++);
-        const struct sp_json *member = NULL;
+    const struct sp_json *first = reading->fitted == NULL ? NULL : reading->fitted->first;
+    for (const struct sp_json *item = first; item != NULL; item = item->next) {
+        const struct validation_place place = {reading->path, sp_format(reading->arena, "$.fitted[%d]", index++), item};
         if (item->type != SP_JSON_OBJECT || sp_json_member(item, "what") == NULL) {
             return sp_fail(err, SP_ERROR_INPUT, "%s: %s: expected an object that says \"what\" was fitted",
-                           reading->path, place);
+                           reading->path, place.name);
         }
-        if (!check_keys(reading, item, place, keys, err)) {
+        if (!check_keys(reading->arena, &place, keys, err)) {
             return false;
         }
         for (int i = 0; keys[i] != NULL; i++) {
-            if (!validation_member(reading, item, place, keys[i], SP_JSON_STRING, &member, err)) {
+            if (!validation_check_member(&place, keys[i], SP_JSON_STRING, err)) {
                 return false;
             }
         }
@@ -216,12 +200,34 @@ static bool check_list(const struct validation_reading *reading, const struct sp
     return true;
 }
 
-static bool read_head(struct validation_reading *reading, const struct sp_json *file, const struct sp_json **rows,
-                      struct sp_error *err)
+/* Members of the file, with the place that each is kept in. */
+static bool read_members(struct validation_reading *reading, const struct sp_json *file, struct sp_error *err)
+{
+    struct validation_source *source = reading->source;
+    const struct {
+        const char *key;
+        enum sp_json_type type;
+        const struct sp_json **member;
+    } members[] = {{"unstated", SP_JSON_ARRAY, &source->unstated},   {"fitted", SP_JSON_ARRAY, &reading->fitted},
+                   {"defaults", SP_JSON_OBJECT, &reading->defaults}, {"targets", SP_JSON_OBJECT, &source->targets},
+                   {"misses", SP_JSON_OBJECT, &source->misses},      {"biases", SP_JSON_OBJECT, &source->biases},
+                   {"rows", SP_JSON_ARRAY, &reading->rows}};
+    const struct validation_place place = {reading->path, "$", file};
+    for (size_t i = 0; i < SP_COUNT_OF(members); i++) {
+        if (!validation_check_member(&place, members[i].key, members[i].type, err)) {
+            return false;
+        }
+        *members[i].member = sp_json_member(file, members[i].key);
+    }
+    return true;
+}
+
+static bool read_head(struct validation_reading *reading, const struct sp_json *file, struct sp_error *err)
 {
     static const char *const keys[] = {"schema",  "source", "unstated", "fitted", "defaults",
                                        "targets", "misses", "biases",   "rows",   NULL};
-    struct validation_source *source = reading->source;
+    const struct validation_source *source = reading->source;
+    const struct validation_place place = {reading->path, "$", file};
     const struct sp_json *name = sp_json_member(file, "schema");
     if (file->type != SP_JSON_OBJECT || name == NULL || name->type != SP_JSON_STRING ||
         strcmp(name->string, schema) != 0 || sp_json_member(file, "source") == NULL ||
@@ -229,36 +235,25 @@ static bool read_head(struct validation_reading *reading, const struct sp_json *
         return sp_fail(err, SP_ERROR_INPUT, "%s: expected an object of schema %s with source and rows", reading->path,
                        schema);
     }
-    return check_keys(reading, file, "$", keys, err) && read_about(reading, file, err) &&
-           validation_member(reading, file, "$", "unstated", SP_JSON_ARRAY, &source->unstated, err) &&
-           validation_member(reading, file, "$", "fitted", SP_JSON_ARRAY, &reading->fitted, err) &&
-           validation_member(reading, file, "$", "defaults", SP_JSON_OBJECT, &reading->defaults, err) &&
-           validation_member(reading, file, "$", "targets", SP_JSON_OBJECT, &source->targets, err) &&
-           validation_member(reading, file, "$", "misses", SP_JSON_OBJECT, &source->misses, err) &&
-           validation_member(reading, file, "$", "biases", SP_JSON_OBJECT, &source->biases, err) &&
-           validation_member(reading, file, "$", "rows", SP_JSON_ARRAY, rows, err) && check_fitted(reading, err) &&
+    return check_keys(reading->arena, &place, keys, err) && read_about(reading, file, err) &&
+           read_members(reading, file, err) && check_fitted(reading, err) &&
            check_list(reading, source->unstated, "unstated", err) &&
            check_list(reading, source->biases, "biases", err) &&
            check_by_group(reading, source->targets, "targets", SP_JSON_NUMBER, err) &&
            check_by_group(reading, source->misses, "misses", SP_JSON_STRING, err);
 }
 
-static int count_measured(const struct sp_json *runs)
+static bool read_rows(struct validation_reading *reading, struct sp_error *err)
 {
-    int n = 0;
-    for (const struct sp_json *run = runs->first; run != NULL; run = run->next) {
+    const struct sp_json *first = reading->rows == NULL ? NULL : reading->rows->first;
+    int n_measured = 0;
+    for (const struct sp_json *run = first; run != NULL; run = run->next) {
         const struct sp_json *measured = sp_json_member(run, "measured");
-        n += measured == NULL ? 0 : measured->count;
+        n_measured += measured == NULL ? 0 : measured->count;
     }
-    return n;
-}
-
-static bool read_rows(struct validation_reading *reading, const struct sp_json *rows, struct sp_error *err)
-{
-    reading->source->rows =
-        sp_arena_array(reading->arena, (size_t)count_measured(rows) + 1, sizeof(*reading->source->rows));
+    reading->source->rows = sp_arena_array(reading->arena, (size_t)n_measured + 1, sizeof(*reading->source->rows));
     int index = 0;
-    for (const struct sp_json *row = rows->first; row != NULL; row = row->next) {
+    for (const struct sp_json *row = first; row != NULL; row = row->next) {
         if (!validation_read_row(reading, row, index++, err)) {
             return false;
         }
@@ -275,9 +270,10 @@ static const char *name_of(struct sp_arena *arena, const char *path)
     return dot == NULL || dot == name ? sp_strdup(arena, name) : sp_strndup(arena, name, (size_t)(dot - name));
 }
 
-bool validation_read_json(struct sp_arena *arena, const struct validation_pricer *pricer, const char *path,
-                          const struct sp_json *file, struct validation_source *source, struct sp_error *err)
+bool validation_read_json(const struct validation_pricer *pricer, const char *path, const struct sp_json *file,
+                          struct validation_source *source, struct sp_error *err)
 {
+    struct sp_arena *arena = pricer->arena;
     const char *slash = strrchr(path, '/');
     *source = (struct validation_source){.name = name_of(arena, path)};
     struct validation_reading reading = {.arena = arena,
@@ -288,6 +284,5 @@ bool validation_read_json(struct sp_arena *arena, const struct validation_pricer
                                          .source = source,
                                          .question = sp_arena_alloc(arena, sizeof(struct question)),
                                          .estimate = sp_arena_alloc(arena, sizeof(struct estimate))};
-    const struct sp_json *rows = NULL;
-    return read_head(&reading, file, &rows, err) && read_rows(&reading, rows, err);
+    return read_head(&reading, file, err) && read_rows(&reading, err);
 }

@@ -9,17 +9,22 @@ struct validation_reading {
     struct sp_arena *arena;
     const struct validation_pricer *pricer;
     const char *path;
-    const char *folder; /* of the file: "models/NAME.json" is looked for there */
-    const struct sp_json *defaults, *fitted;
+    const char *folder;                             /* of the file: "models/NAME.json" is looked for there */
+    const struct sp_json *defaults, *fitted, *rows; /* of the file */
     struct validation_source *source;
     struct question *question; /* of the row at work */
     struct estimate *estimate;
 };
 
-/* The member, or NULL where it is not there. An error, SP_ERROR_INPUT with the place, where it has another type. */
-bool validation_member(const struct validation_reading *reading, const struct sp_json *object, const char *place,
-                       const char *key, enum sp_json_type type, const struct sp_json **member,
-                       struct sp_error *err) SP_MUST_CHECK;
+/* An object of the file, and what errors call it. */
+struct validation_place {
+    const char *path;
+    const char *name; /* "$.source" */
+    const struct sp_json *object;
+};
+/* The member has this type where it is there; SP_ERROR_INPUT with the place. */
+bool validation_check_member(const struct validation_place *place, const char *key, enum sp_json_type type,
+                             struct sp_error *err) SP_MUST_CHECK;
 /* Prices a row of the file ($.rows[3]) and adds what was measured in it to the source. */
 bool validation_read_row(struct validation_reading *reading, const struct sp_json *run, int index,
                          struct sp_error *err) SP_MUST_CHECK;

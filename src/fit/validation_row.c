@@ -106,9 +106,9 @@ static bool read_members(const struct validation_reading *reading, struct run *r
     if (run->json->type != SP_JSON_OBJECT) {
         return sp_fail(err, SP_ERROR_INPUT, "%s: %s: expected an object", reading->path, run->place);
     }
+    const struct validation_place place = {reading->path, run->place, run->json};
     for (size_t i = 0; i < SP_COUNT_OF(members); i++) {
-        const struct sp_json *member = NULL;
-        if (!validation_member(reading, run->json, run->place, members[i].key, members[i].type, &member, err)) {
+        if (!validation_check_member(&place, members[i].key, members[i].type, err)) {
             return false;
         }
     }

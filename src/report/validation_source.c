@@ -7,7 +7,9 @@ const char *page_cell(struct sp_arena *arena, const char *text)
 {
     char *copy = sp_strdup(arena, text);
     for (char *c = copy; *c != '\0'; c++) {
-        *c = *c == '|' ? '/' : *c;
+        if (*c == '|') {
+            *c = '/';
+        }
     }
     return copy;
 }

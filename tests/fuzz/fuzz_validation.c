@@ -65,10 +65,10 @@ static void print_source(struct sp_arena *arena, struct validation_source *sourc
 
 static void read_table(struct sp_arena *arena, const struct sp_json *file)
 {
-    const struct validation_pricer pricer = {.options = question_options, .price = price};
+    const struct validation_pricer pricer = {.arena = arena, .options = question_options, .price = price};
     struct validation_source source;
     struct sp_error err = {0};
-    if (!validation_read_json(arena, &pricer, "runs", file, &source, &err)) {
+    if (!validation_read_json(&pricer, "runs", file, &source, &err)) {
         check_refusal(&err);
         return;
     }

@@ -208,7 +208,7 @@ static int summarise(struct sp_arena *arena, const char *path, struct validation
 {
     struct sp_error err = {0};
     const struct validation_pricer pricer = validate_pricer(arena);
-    if (!validation_read(arena, &pricer, path, source, &err)) {
+    if (!validation_read(&pricer, path, source, &err)) {
         fail_msg("%s", err.text);
     }
     const struct validation_set set = {.sources = source, .n_sources = 1};

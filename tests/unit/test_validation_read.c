@@ -105,7 +105,7 @@ static bool read_json(struct sp_arena *arena, const char *text, struct validatio
     const struct validation_pricer pricer = validate_pricer(arena);
     const struct sp_json *file = sp_json_parse(arena, "t/x.json", text, err);
     assert_non_null(file);
-    return validation_read_json(arena, &pricer, "t/x.json", file, source, err);
+    return validation_read_json(&pricer, "t/x.json", file, source, err);
 }
 
 #define HEAD                                                                                                           \
