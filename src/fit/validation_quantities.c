@@ -40,6 +40,13 @@ static double peak_reserved(const struct question *question, const struct estima
     return estimate->peak_reserved_bytes;
 }
 
+/* As nvidia-smi shows it. */
+static double peak_device(const struct question *question, const struct estimate *estimate)
+{
+    (void)question;
+    return estimate->peak_bytes;
+}
+
 static double fits(const struct question *question, const struct estimate *estimate)
 {
     (void)question;
@@ -147,6 +154,7 @@ static const struct validation_quantity quantities[] = {
     {"mfu_frac", VALIDATION_FRACTION, VALIDATION_STEP, false, mfu},
     {"peak_allocated_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, peak_allocated},
     {"peak_reserved_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, peak_reserved},
+    {"peak_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, peak_device},
     {"activation_bytes", VALIDATION_BYTES, VALIDATION_OTHER, false, activation_bytes},
     {"attention_buffer_bytes", VALIDATION_BYTES, VALIDATION_OTHER, false, attention_buffer_bytes},
     {"fits", VALIDATION_YES_NO, VALIDATION_OTHER, false, fits},

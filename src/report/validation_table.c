@@ -301,17 +301,21 @@ static void print_title(const struct report_style *style, struct sp_arena *arena
     (void)fputs(report_color(style, REPORT_PLAIN), style->file);
 }
 
-/* The errors of rows that judge or, where only the others are asked for, of those, said so. */
+/* The errors of rows that judge or, where there are none or only the others are asked for, of those, said so. */
 static void print_errors(const struct report_style *style, struct sp_arena *arena,
                          const struct report_validation *validation)
 {
+    const struct validation_set *set = validation->set;
     struct validation_summary *summaries = NULL;
     bool is_judged = (validation->roles & VALIDATION_JUDGED) != 0;
-    int n = validation_summarise(arena, validation->set, validation->by,
-                                 is_judged ? VALIDATION_JUDGED : VALIDATION_FITTED, &summaries);
+    int n = is_judged ? validation_summarise(arena, set, validation->by, VALIDATION_JUDGED, &summaries) : 0;
+    is_judged = n > 0;
+    if (n == 0) {
+        n = validation_summarise(arena, set, validation->by, validation->roles, &summaries);
+    }
     const struct report_grid grid = report_validation_grid(arena, summaries, n, validation->by);
     (void)fprintf(style->file, "\n%s\n%s",
-                  n == 0      ? "No row judges."
+                  n == 0      ? "No row has a figure."
                   : is_judged ? "Errors in % of the rows that judge:"
                               : "Errors in % of the rows that something was fitted to (they judge nothing):",
                   style->format == REPORT_MARKDOWN ? "\n" : "");
