@@ -134,6 +134,7 @@ test_expect_success 'options that do not go together' '
 
 run=$top/tests/validation/measured/h200-x2-methods.jsonl
 timed=$(grep -c '"kind":"measurement"' "$run")
+export timed
 test_expect_success 'a stored run: every line is there, and half of the methods and layers judge' '
 	expect_exit 0 seqplan measure --from "$run" &&
 	expect_exit 0 seqplan validate --run 1 --format json && cp out run.json &&
