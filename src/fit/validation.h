@@ -40,6 +40,7 @@ struct validation_quantity {
     const char *name; /* "step_time_s" */
     enum validation_unit unit;
     enum validation_family family;
+    bool is_whole;    /* all that a method does in a layer: what methods are chosen by */
     bool is_of_layer; /* of one layer: a pipeline has none that stands for all */
     double (*predict)(const struct question *question, const struct estimate *estimate); /* NULL: of stored runs */
 };
@@ -64,8 +65,10 @@ struct validation_row {
     double low, high;               /* of the prediction, 90 % */
     const char *framework, *method; /* or NULL: not known */
     int64_t seq;                    /* 0: not known */
-    const char *reason;             /* why it is not compared, or NULL */
-    const char *note;               /* or NULL */
+    const char *question_key; /* what rows of one question share, whatever method answers it; NULL: not compared */
+    const char *method_label; /* "zigzag", or "tp" where tensor parallelism stands in for a method; NULL: not known */
+    const char *reason;       /* why it is not compared, or NULL */
+    const char *note;         /* or NULL */
 };
 
 struct validation_source {
@@ -175,6 +178,15 @@ enum { VALIDATION_COVERAGE_ROWS = 40 };
 struct validation_coverage validation_coverage(const struct validation_set *set);
 /* Of n rows of which n_within lie within. */
 double validation_binomial_p(int n_within, int n, double expected_frac);
+
+/* Rows of one source that differ in method (and in what goes with it: framework, sharding, tp in place of sp), two by two,
+ * where the measured figures differ by more than the least gap: whether the predicted ones differ the same way. */
+struct validation_order {
+    int n, n_right;
+    double least_gap_frac;
+    struct sp_texts wrong;
+};
+struct validation_order validation_order(struct sp_arena *arena, const struct validation_set *set, unsigned roles);
 
 /* The median over sources of the median error of their judged rows, one quantity a source: step time or else a rate, peak
  * allocated or else reserved. */

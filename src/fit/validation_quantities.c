@@ -148,26 +148,26 @@ static double layer_backward(const struct question *question, const struct estim
 
 /* The order is that of headlines: of a family, the first that a source has counts. */
 static const struct validation_quantity quantities[] = {
-    {"step_time_s", VALIDATION_SECONDS, VALIDATION_STEP, false, step_time},
-    {"tokens_per_s_per_gpu", VALIDATION_RATE, VALIDATION_STEP, false, tokens_per_s_per_gpu},
-    {"flop_per_s_per_gpu", VALIDATION_FLOP_PER_S, VALIDATION_STEP, false, flop_per_s_per_gpu},
-    {"mfu_frac", VALIDATION_FRACTION, VALIDATION_STEP, false, mfu},
-    {"peak_allocated_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, peak_allocated},
-    {"peak_reserved_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, peak_reserved},
-    {"peak_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, peak_device},
-    {"activation_bytes", VALIDATION_BYTES, VALIDATION_OTHER, false, activation_bytes},
-    {"attention_buffer_bytes", VALIDATION_BYTES, VALIDATION_OTHER, false, attention_buffer_bytes},
-    {"fits", VALIDATION_YES_NO, VALIDATION_OTHER, false, fits},
-    {"attention_forward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, attention_forward},
-    {"attention_forward_backward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, attention_both},
-    {"attention_forward_per_s", VALIDATION_RATE, VALIDATION_OTHER, true, attention_forward_rate},
-    {"attention_forward_backward_per_s", VALIDATION_RATE, VALIDATION_OTHER, true, attention_both_rate},
-    {"kernels_forward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, kernels_forward},
-    {"kernels_forward_backward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, kernels_both},
-    {"merges_forward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, merges_forward},
-    {"merges_forward_backward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, merges_both},
-    {"layer_forward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, layer_forward},
-    {"layer_backward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, layer_backward},
+    {"step_time_s", VALIDATION_SECONDS, VALIDATION_STEP, false, false, step_time},
+    {"tokens_per_s_per_gpu", VALIDATION_RATE, VALIDATION_STEP, false, false, tokens_per_s_per_gpu},
+    {"flop_per_s_per_gpu", VALIDATION_FLOP_PER_S, VALIDATION_STEP, false, false, flop_per_s_per_gpu},
+    {"mfu_frac", VALIDATION_FRACTION, VALIDATION_STEP, false, false, mfu},
+    {"peak_allocated_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, false, peak_allocated},
+    {"peak_reserved_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, false, peak_reserved},
+    {"peak_bytes", VALIDATION_BYTES, VALIDATION_PEAK, false, false, peak_device},
+    {"activation_bytes", VALIDATION_BYTES, VALIDATION_OTHER, false, false, activation_bytes},
+    {"attention_buffer_bytes", VALIDATION_BYTES, VALIDATION_OTHER, false, false, attention_buffer_bytes},
+    {"fits", VALIDATION_YES_NO, VALIDATION_OTHER, false, false, fits},
+    {"attention_forward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, true, attention_forward},
+    {"attention_forward_backward_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, true, attention_both},
+    {"attention_forward_per_s", VALIDATION_RATE, VALIDATION_OTHER, true, true, attention_forward_rate},
+    {"attention_forward_backward_per_s", VALIDATION_RATE, VALIDATION_OTHER, true, true, attention_both_rate},
+    {"kernels_forward_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, true, kernels_forward},
+    {"kernels_forward_backward_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, true, kernels_both},
+    {"merges_forward_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, true, merges_forward},
+    {"merges_forward_backward_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, true, merges_both},
+    {"layer_forward_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, true, layer_forward},
+    {"layer_backward_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, true, layer_backward},
 };
 
 const struct validation_quantity *validation_quantity_find(const char *name)
@@ -190,15 +190,15 @@ void validation_quantity_names(struct sp_texts *names)
 const struct validation_quantity *validation_quantity_of(enum measurement_group group)
 {
     static const struct validation_quantity timed[] = {
-        [MEASUREMENT_COPY] = {"copy_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
-        [MEASUREMENT_GEMM] = {"gemm_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
-        [MEASUREMENT_ATTENTION] = {"attention_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
-        [MEASUREMENT_ELEMENTWISE] = {"elementwise_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
-        [MEASUREMENT_OPTIMIZER] = {"optimizer_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
-        [MEASUREMENT_COLLECTIVE] = {"collective_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
-        [MEASUREMENT_LATENCY] = {"latency_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
-        [MEASUREMENT_METHOD] = {"method_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
-        [MEASUREMENT_LAYER] = {"layer_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, NULL},
+        [MEASUREMENT_COPY] = {"copy_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, false, NULL},
+        [MEASUREMENT_GEMM] = {"gemm_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, false, NULL},
+        [MEASUREMENT_ATTENTION] = {"attention_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, false, NULL},
+        [MEASUREMENT_ELEMENTWISE] = {"elementwise_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, false, NULL},
+        [MEASUREMENT_OPTIMIZER] = {"optimizer_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, false, NULL},
+        [MEASUREMENT_COLLECTIVE] = {"collective_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, false, NULL},
+        [MEASUREMENT_LATENCY] = {"latency_s", VALIDATION_SECONDS, VALIDATION_OTHER, false, false, NULL},
+        [MEASUREMENT_METHOD] = {"method_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, false, NULL},
+        [MEASUREMENT_LAYER] = {"layer_s", VALIDATION_SECONDS, VALIDATION_OTHER, true, false, NULL},
     };
     /* Groups that come later are whole steps. */
     return (size_t)group < SP_COUNT_OF(timed) ? &timed[group] : &quantities[0];

@@ -60,6 +60,31 @@ static bool add_options(const struct validation_reading *reading, const struct s
     return true;
 }
 
+/* What is asked of all methods alike: the settings without the method and what goes with it. */
+static void add_to_key(const struct sp_json *settings, struct sp_texts *parts)
+{
+    static const char *const of_method[] = {"sp-method", "sp-ulysses", "sp-inner", "framework", "zero", "kernels",
+                                            "set",       "tp",         "sp",       "cp",        NULL};
+    for (const struct sp_json *item = settings == NULL ? NULL : settings->first; item != NULL; item = item->next) {
+        if (sp_index_of(item->key, of_method) >= 0) {
+            continue;
+        }
+        if (item->type == SP_JSON_NUMBER) {
+            sp_texts_add(parts, "%s=%.17g", item->key, item->number);
+        } else if (item->type == SP_JSON_STRING) {
+            sp_texts_add(parts, "%s=%s", item->key, item->string);
+        }
+    }
+}
+
+static const char *question_key(const struct validation_reading *reading, const struct sp_json *settings)
+{
+    struct sp_texts parts = {.arena = reading->arena};
+    add_to_key(reading->defaults, &parts);
+    add_to_key(settings, &parts);
+    return sp_join(reading->arena, parts.items, parts.count, " ");
+}
+
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
 struct run {
@@ -186,6 +211,7 @@ static void predict(const struct validation_reading *reading, struct validation_
     row->framework = framework_names[question->layout.framework];
     row->method = method_names[question->layout.method];
     row->seq = question->run.seq;
+    row->method_label = question->layout.method == METHOD_NONE && question->layout.tp > 1 ? "tp" : row->method;
     row->error_frac = row->quantity->unit == VALIDATION_YES_NO ? fabs(row->predicted - row->measured)
                                                                : row->predicted / row->measured - 1.0;
     row->has_interval = validation_interval(row->quantity, reading->estimate, row->predicted, interval);
@@ -244,6 +270,7 @@ static bool add_row(struct validation_reading *reading, const struct run *run, c
     row.fitted = fitted_of(reading->fitted, &row);
     row.role = row.fitted == NULL ? row.role : VALIDATION_FIT;
     if (row.state == VALIDATION_COMPARED) {
+        row.question_key = question_key(reading, run->settings);
         predict(reading, &row);
     }
     reading->source->rows[reading->source->n_rows++] = row;

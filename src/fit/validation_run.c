@@ -36,6 +36,22 @@ static int64_t parameter_length(const struct measurement *line)
     return member != NULL && member->type == SP_JSON_NUMBER && sp_json_integer(member, &tokens) ? tokens : 0;
 }
 
+/* The parameters without the method and the times of its parts. */
+static const char *question_key(struct sp_arena *arena, const struct measurement *line)
+{
+    struct sp_texts parts = {.arena = arena};
+    const struct sp_json *first = line->parameters == NULL ? NULL : line->parameters->first;
+    for (const struct sp_json *item = first; item != NULL; item = item->next) {
+        bool is_asked = strcmp(item->key, "method") != 0 && strncmp(item->key, "step", strlen("step")) != 0;
+        if (is_asked && item->type == SP_JSON_STRING) {
+            sp_texts_add(&parts, "%s=%s", item->key, item->string);
+        } else if (is_asked && item->type == SP_JSON_NUMBER) {
+            sp_texts_add(&parts, "%s=%.17g", item->key, item->number);
+        }
+    }
+    return sp_join(arena, parts.items, parts.count, " ");
+}
+
 static void fill_row(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *line,
                      struct validation_row *row)
 {
@@ -47,7 +63,9 @@ static void fill_row(struct sp_arena *arena, const struct fit_machine *machine, 
                                    .measured = line->median_s,
                                    .framework = parameter_text(line, "framework"),
                                    .method = parameter_text(line, "method"),
-                                   .seq = parameter_length(line)};
+                                   .seq = parameter_length(line),
+                                   .question_key = question_key(arena, line),
+                                   .method_label = parameter_text(line, "method")};
     if (row->role == VALIDATION_FIT) {
         row->fitted = line->group < MEASUREMENT_METHOD ? "a measurement of one operation" : "the half that is fitted";
     }

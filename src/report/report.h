@@ -454,6 +454,8 @@ const char *report_validation_percent(struct sp_arena *arena, double fraction, b
 const char *report_validation_left_out(struct sp_arena *arena, const struct validation_summary *summary);
 /* "0.90 expected, 41 of 44 inside, p 0.8; mean width 7.1 %" */
 const char *report_validation_coverage(struct sp_arena *arena, const struct validation_coverage *coverage);
+/* "57 of 60 pairs of methods whose ... are predicted in the same order (95.0 %)" */
+const char *report_validation_order(struct sp_arena *arena, const struct validation_order *order);
 /* "4.7 % over 5 published sources graded A", or that there is none. */
 const char *report_validation_headline(struct sp_arena *arena, const struct validation_headline *headline,
                                        const char *of_what);

@@ -150,6 +150,23 @@ static void print_coverage(const struct page *page)
                 page->file);
 }
 
+static void print_order(const struct page *page)
+{
+    const struct validation_order judged = validation_order(page->arena, page->validation->set, VALIDATION_JUDGED);
+    const struct validation_order all = validation_order(page->arena, page->validation->set, VALIDATION_ALL);
+    (void)fprintf(page->file,
+                  "## Order of methods\n\nRows of one source that ask the same and differ in the method, two by two: "
+                  "%s.\nWith the rows that something was fitted to: %s.\n\n",
+                  report_validation_order(page->arena, &judged), report_validation_order(page->arena, &all));
+    if (all.wrong.count > 0) {
+        (void)fputs("In the other order, with the ratios of the two figures:\n\n", page->file);
+    }
+    for (size_t i = 0; i < all.wrong.count; i++) {
+        (void)fprintf(page->file, "- %s\n", all.wrong.items[i]);
+    }
+    (void)fputs(all.wrong.count > 0 ? "\n" : "", page->file);
+}
+
 static void print_biases(const struct page *page)
 {
     struct sp_texts biases = {.arena = page->arena};
@@ -231,6 +248,7 @@ void report_validation_page(const struct report_style *style, struct sp_arena *a
     print_headline(&page);
     print_peers(&page);
     print_coverage(&page);
+    print_order(&page);
     print_biases(&page);
     print_roles(&page);
     print_errors(&page);

@@ -272,6 +272,10 @@ static void print_lines(const struct report_style *style, struct sp_arena *arena
     (void)fputc('\n', style->file);
     print_headline(style, arena, validation, VALIDATION_STEP);
     print_headline(style, arena, validation, VALIDATION_PEAK);
+    const struct validation_order order = validation_order(arena, validation->set, VALIDATION_JUDGED);
+    if (order.n > 0) {
+        print_line(style, "order", report_validation_order(arena, &order));
+    }
     print_line(style, "intervals", report_validation_coverage(arena, &coverage));
     report_validation_biases(arena, validation->set, false, &biases);
     for (size_t i = 0; i < biases.count; i++) {

@@ -62,6 +62,16 @@ const char *report_validation_coverage(struct sp_arena *arena, const struct vali
                      report_validation_percent(arena, coverage->width_frac, false));
 }
 
+const char *report_validation_order(struct sp_arena *arena, const struct validation_order *order)
+{
+    static const char rule[] = "pairs of methods whose measured figures differ by more than";
+    if (order->n == 0) {
+        return sp_format(arena, "no %s %.0f %%", rule, PERCENT * order->least_gap_frac);
+    }
+    return sp_format(arena, "%d of %d %s %.0f %% are predicted in the same order (%.1f %%)", order->n_right, order->n,
+                     rule, PERCENT * order->least_gap_frac, PERCENT * order->n_right / order->n);
+}
+
 const char *report_validation_headline(struct sp_arena *arena, const struct validation_headline *headline,
                                        const char *of_what)
 {

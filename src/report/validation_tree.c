@@ -164,6 +164,18 @@ static void put_coverage(struct report_tree *tree, const struct validation_set *
     report_tree_end(tree);
 }
 
+static void put_order(struct report_tree *tree, const struct validation_set *set, const char *key, unsigned roles)
+{
+    const struct validation_order order = validation_order(tree->arena, set, roles);
+    report_tree_begin(tree, key, SP_JSON_OBJECT);
+    report_tree_number(tree, "n", order.n);
+    report_tree_number(tree, "n_right", order.n_right);
+    put_known(tree, "right_frac", order.n > 0, (double)order.n_right / (order.n > 0 ? order.n : 1));
+    report_tree_number(tree, "least_gap_frac", order.least_gap_frac);
+    report_tree_texts(tree, "wrong", &order.wrong);
+    report_tree_end(tree);
+}
+
 static void put_headline(struct report_tree *tree, const char *key, const struct report_validation *validation,
                          enum validation_family family)
 {
@@ -204,6 +216,8 @@ const struct sp_json *report_validation_tree(const struct report_style *style, s
     put_headline(&tree, "step", validation, VALIDATION_STEP);
     put_headline(&tree, "peak", validation, VALIDATION_PEAK);
     report_tree_end(&tree);
+    put_order(&tree, validation->set, "order", VALIDATION_JUDGED);
+    put_order(&tree, validation->set, "order_all", VALIDATION_ALL);
     put_sources(&tree, validation->set);
     return report_tree_close(&tree);
 }
