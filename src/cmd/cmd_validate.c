@@ -28,9 +28,10 @@ static bool price_words(void *user, const struct sp_texts *words, struct questio
     return true;
 }
 
-struct validation_pricer validate_pricer(struct sp_arena *arena)
+struct validation_pricer validate_pricer(struct sp_arena *arena, struct sp_arena *scratch)
 {
-    return (struct validation_pricer){.arena = arena, .options = question_options, .price = price_words, .user = arena};
+    return (struct validation_pricer){
+        .arena = arena, .scratch = scratch, .options = question_options, .price = price_words, .user = scratch};
 }
 
 /* ---- options ------------------------------------------------------------------------------------------------------ */
@@ -66,6 +67,14 @@ static bool check_options(const struct validate_request *request, struct sp_erro
         return sp_fail(err, SP_ERROR_USAGE,
                        "--hardware is of stored runs (--run, --device): rows of a file name their own");
     }
+    if (!is_run && request->options->db != NULL) {
+        return sp_fail(err, SP_ERROR_USAGE, "--db is of stored runs (--run, --device): files need none");
+    }
+    if (request->options->format == FORMAT_PAGE && (typed->by >= 0 || typed->only >= 0 || typed->has_rows)) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "--format page has every row and every summary: leave out --by, --only and "
+                       "--rows");
+    }
     if (!is_run && request->options->request.attention != NULL) {
         return sp_fail(err, SP_ERROR_USAGE,
                        "--attention is of stored runs (--run, --device): rows of a file name their own");
@@ -75,10 +84,10 @@ static bool check_options(const struct validate_request *request, struct sp_erro
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
-static bool read_files(const struct validate_request *request, struct validation_set *set, struct sp_error *err)
+static bool read_with(const struct validate_request *request, const struct validation_pricer *pricer,
+                      struct validation_set *set, struct sp_error *err)
 {
     struct sp_arena *arena = request->context->arena;
-    const struct validation_pricer pricer = validate_pricer(arena);
     struct sp_texts paths = *request->paths;
     if (paths.count == 0 && !validation_shipped(arena, &paths, err)) {
         return false;
@@ -86,11 +95,20 @@ static bool read_files(const struct validate_request *request, struct validation
     set->sources = sp_arena_array(arena, paths.count, sizeof(*set->sources));
     set->n_sources = (int)paths.count;
     for (size_t i = 0; i < paths.count; i++) {
-        if (!validation_read(&pricer, paths.items[i], &set->sources[i], err)) {
+        if (!validation_read(pricer, paths.items[i], &set->sources[i], err)) {
             return false;
         }
     }
     return true;
+}
+
+static bool read_files(const struct validate_request *request, struct validation_set *set, struct sp_error *err)
+{
+    struct sp_arena *scratch = sp_arena_open();
+    const struct validation_pricer pricer = validate_pricer(request->context->arena, scratch);
+    bool is_good = read_with(request, &pricer, set, err);
+    sp_arena_close(scratch);
+    return is_good;
 }
 
 /* ---- stored runs -------------------------------------------------------------------------------------------------- */

@@ -188,8 +188,8 @@ extern const struct sp_option measure_options[]; /* ends with a row whose name i
 /* ---- validate (cmd_validate.c) ------------------------------------------------------------------------------------ */
 
 extern const struct sp_option validate_options[]; /* ends with a row whose name is NULL */
-/* Prices rows of validation files as `estimate` does. What is priced lives in the arena. */
-struct validation_pricer validate_pricer(struct sp_arena *arena);
+/* Prices rows of validation files as `estimate` does. What is read lives in the arena, what is priced in scratch. */
+struct validation_pricer validate_pricer(struct sp_arena *arena, struct sp_arena *scratch);
 
 /* ---- --sp-method A,B,... (methods.c) ----------------------------------------------------------------------------- */
 

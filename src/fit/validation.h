@@ -96,6 +96,7 @@ struct validation_set {
 /* Prices the options of `estimate` ("--seq=8192"). A refusal is a reason, not a failure. */
 struct validation_pricer {
     struct sp_arena *arena;          /* of all that is read */
+    struct sp_arena *scratch;        /* of one row's pricing; rewound after it */
     const struct sp_option *options; /* what a file may set; ends with a row whose name is NULL */
     bool (*price)(void *user, const struct sp_texts *words, struct question *question, struct estimate *estimate,
                   struct sp_error *err);

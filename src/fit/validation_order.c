@@ -2,6 +2,7 @@
 #include "fit/validation_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Measured figures that are nearer to each other have no order to speak of. */
@@ -13,29 +14,27 @@ static bool is_choice(const struct validation_row *row)
     return row->quantity->family == VALIDATION_STEP || row->quantity->is_whole;
 }
 
-static bool is_same_question(const struct validation_row *a, const struct validation_row *b)
-{
-    return a->quantity == b->quantity && b->state == VALIDATION_COMPARED && b->question_key != NULL &&
-           strcmp(a->question_key, b->question_key) == 0;
-}
-
-/* One method measured twice under the same question, as by two ranks of it, says what its rows lack to tell them apart. */
-static bool is_alone(const struct validation_source *source, const struct validation_row *row)
-{
-    for (int i = 0; i < source->n_rows; i++) {
-        const struct validation_row *other = &source->rows[i];
-        if (other != row && is_same_question(row, other) && other->method_label != NULL &&
-            strcmp(other->method_label, row->method_label) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool counts(const struct validation_source *source, const struct validation_row *row, unsigned roles)
+static bool counts(const struct validation_row *row, unsigned roles)
 {
     return row->state == VALIDATION_COMPARED && row->question_key != NULL && row->method_label != NULL &&
-           is_choice(row) && (roles >> (unsigned)row->role & 1U) != 0 && is_alone(source, row);
+           is_choice(row) && (roles >> (unsigned)row->role & 1U) != 0;
+}
+
+/* By question, then method; what is equal, in the order of the rows. */
+static int compare_rows(const void *left, const void *right)
+{
+    const struct validation_row *a = *(const struct validation_row *const *)left;
+    const struct validation_row *b = *(const struct validation_row *const *)right;
+    int by_quantity = strcmp(a->quantity->name, b->quantity->name);
+    int by_key = strcmp(a->question_key, b->question_key);
+    int by_method = strcmp(a->method_label, b->method_label);
+    int by_place = (a > b) - (a < b);
+    return by_quantity != 0 ? by_quantity : by_key != 0 ? by_key : by_method != 0 ? by_method : by_place;
+}
+
+static bool is_same_question(const struct validation_row *a, const struct validation_row *b)
+{
+    return a->quantity == b->quantity && strcmp(a->question_key, b->question_key) == 0;
 }
 
 static void take_pair(struct validation_order *order, const struct validation_row *a, const struct validation_row *b)
@@ -54,21 +53,48 @@ static void take_pair(struct validation_order *order, const struct validation_ro
                  a->quantity->name, measured, predicted);
 }
 
+/* One method measured twice under the same question, as by two ranks of it, says what its rows lack to tell them apart. */
+static int leave_out_repeated(const struct validation_row **rows, int n)
+{
+    int n_kept = 0;
+    for (int first = 0, end = 0; first < n; first = end) {
+        for (end = first + 1; end < n && is_same_question(rows[first], rows[end]) &&
+                              strcmp(rows[first]->method_label, rows[end]->method_label) == 0;) {
+            end++;
+        }
+        if (end == first + 1) {
+            rows[n_kept++] = rows[first];
+        }
+    }
+    return n_kept;
+}
+
+static void take_source(struct sp_arena *arena, const struct validation_source *source, unsigned roles,
+                        struct validation_order *order)
+{
+    const struct validation_row **rows = sp_arena_array(arena, (size_t)source->n_rows + 1, sizeof(const void *));
+    int n = 0;
+    for (int i = 0; i < source->n_rows; i++) {
+        if (counts(&source->rows[i], roles)) {
+            rows[n++] = &source->rows[i];
+        }
+    }
+    if (n > 1) {
+        qsort(rows, (size_t)n, sizeof(const void *), compare_rows);
+    }
+    n = leave_out_repeated(rows, n);
+    for (int i = 0; i < n; i++) {
+        for (int j = i + 1; j < n && is_same_question(rows[i], rows[j]); j++) {
+            take_pair(order, rows[i], rows[j]);
+        }
+    }
+}
+
 struct validation_order validation_order(struct sp_arena *arena, const struct validation_set *set, unsigned roles)
 {
     struct validation_order order = {.least_gap_frac = least_gap_frac, .wrong = {.arena = arena}};
     for (int i = 0; i < set->n_sources; i++) {
-        const struct validation_source *source = &set->sources[i];
-        for (int j = 0; j < source->n_rows; j++) {
-            const struct validation_row *a = &source->rows[j];
-            bool is_counted = counts(source, a, roles);
-            for (int k = j + 1; k < source->n_rows && is_counted; k++) {
-                const struct validation_row *b = &source->rows[k];
-                if (is_same_question(a, b) && counts(source, b, roles)) {
-                    take_pair(&order, a, b);
-                }
-            }
-        }
+        take_source(arena, &set->sources[i], roles, &order);
     }
     return order;
 }

@@ -17,11 +17,11 @@ static const char *value_text(const struct validation_reading *reading, const st
     static const char own_models[] = "models/";
     int64_t integer = 0;
     if (value->type == SP_JSON_NUMBER) {
-        return sp_json_integer(value, &integer) ? sp_format(reading->arena, "%lld", (long long)integer)
-                                                : sp_format(reading->arena, "%.17g", value->number);
+        return sp_json_integer(value, &integer) ? sp_format(reading->pricer->scratch, "%lld", (long long)integer)
+                                                : sp_format(reading->pricer->scratch, "%.17g", value->number);
     }
     bool is_beside = strncmp(value->string, own_models, strlen(own_models)) == 0;
-    return is_beside ? sp_format(reading->arena, "%s/%s", reading->folder, value->string) : value->string;
+    return is_beside ? sp_format(reading->pricer->scratch, "%s/%s", reading->folder, value->string) : value->string;
 }
 
 static bool add_option(const struct validation_reading *reading, const struct sp_json *value, const char *name,
@@ -79,7 +79,7 @@ static void add_to_key(const struct sp_json *settings, struct sp_texts *parts)
 
 static const char *question_key(const struct validation_reading *reading, const struct sp_json *settings)
 {
-    struct sp_texts parts = {.arena = reading->arena};
+    struct sp_texts parts = {.arena = reading->pricer->scratch};
     add_to_key(reading->defaults, &parts);
     add_to_key(settings, &parts);
     return sp_join(reading->arena, parts.items, parts.count, " ");
@@ -157,7 +157,7 @@ static bool price_run(const struct validation_reading *reading, struct run *run,
         return true;
     }
     struct sp_error refusal = {.kind = SP_ERROR_NONE};
-    struct sp_texts words = {.arena = reading->arena};
+    struct sp_texts words = {.arena = reading->pricer->scratch};
     if (!add_options(reading, reading->defaults, &words, err) || !add_options(reading, run->settings, &words, err)) {
         sp_error_prefix(err, "%s: %s", reading->path, run->place);
         return false;
@@ -277,8 +277,7 @@ static bool add_row(struct validation_reading *reading, const struct run *run, c
     return true;
 }
 
-bool validation_read_row(struct validation_reading *reading, const struct sp_json *json, int index,
-                         struct sp_error *err)
+static bool read_row(struct validation_reading *reading, const struct sp_json *json, int index, struct sp_error *err)
 {
     struct run run = {.json = json, .place = sp_format(reading->arena, "$.rows[%d]", index)};
     if (!read_members(reading, &run, err)) {
@@ -297,4 +296,13 @@ bool validation_read_row(struct validation_reading *reading, const struct sp_jso
         }
     }
     return true;
+}
+
+bool validation_read_row(struct validation_reading *reading, const struct sp_json *json, int index,
+                         struct sp_error *err)
+{
+    const struct sp_arena_mark mark = sp_arena_mark(reading->pricer->scratch);
+    bool is_good = read_row(reading, json, index, err);
+    sp_arena_rewind(reading->pricer->scratch, mark);
+    return is_good;
 }

@@ -78,6 +78,13 @@ test_expect_success '--by: each in the table and in JSON' '
 	expect_error 2 "--by: expected one of quantity, method, seq, framework, source" seqplan validate --by length
 '
 
+test_expect_success 'pairs of methods: counted, and the wrong ones named' '
+	test "$(json_get all.json order.n)" -gt 50 &&
+	test "$(json_get all.json order_all.n)" -gt "$(json_get all.json order.n)" &&
+	json_get all.json order.wrong.0 | grep "against .*measured" &&
+	expect_exit 0 seqplan validate && grep "^  order .* pairs of methods" out
+'
+
 test_expect_success 'tables are at most 100 columns, in order of what matters' '
 	expect_exit 0 seqplan validate && ! grep -E "^.{101,}" out &&
 	head -1 out | grep "^Predicted beside measured: .* judge" &&
@@ -125,6 +132,8 @@ test_expect_success 'options that do not go together' '
 	expect_error 2 "files, --run and --device: give one of them" seqplan validate --device --run 1 &&
 	expect_error 2 "--hardware is of stored runs" seqplan validate --hardware dgx-h200 &&
 	expect_error 2 "--attention is of stored runs" seqplan validate --attention fa2 runs.csv &&
+	expect_error 2 "--db is of stored runs" seqplan validate --db x.db &&
+	expect_error 2 "leave out --by, --only and --rows" seqplan validate --format page --only judge &&
 	expect_error 2 "--plot: expected a name that ends in .svg, .png or .pdf" seqplan validate --plot errors.gif &&
 	expect_error 2 "--residuals: expected a name that ends in" seqplan validate --residuals errors &&
 	expect_error 2 "--only: expected one of judge, fit" seqplan validate --only test

@@ -65,10 +65,14 @@ static void print_source(struct sp_arena *arena, struct validation_source *sourc
 
 static void read_table(struct sp_arena *arena, const struct sp_json *file)
 {
-    const struct validation_pricer pricer = {.arena = arena, .options = question_options, .price = price};
+    struct sp_arena *scratch = sp_arena_open();
+    const struct validation_pricer pricer = {
+        .arena = arena, .scratch = scratch, .options = question_options, .price = price};
     struct validation_source source;
     struct sp_error err = {0};
-    if (!validation_read_json(&pricer, "runs", file, &source, &err)) {
+    bool is_read = validation_read_json(&pricer, "runs", file, &source, &err);
+    sp_arena_close(scratch);
+    if (!is_read) {
         check_refusal(&err);
         return;
     }

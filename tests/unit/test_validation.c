@@ -249,10 +249,12 @@ static int summarise(struct sp_arena *arena, const char *path, struct validation
                      struct validation_summary **summaries)
 {
     struct sp_error err = {0};
-    const struct validation_pricer pricer = validate_pricer(arena);
+    struct sp_arena *scratch = sp_arena_open();
+    const struct validation_pricer pricer = validate_pricer(arena, scratch);
     if (!validation_read(&pricer, path, source, &err)) {
         fail_msg("%s", err.text);
     }
+    sp_arena_close(scratch);
     const struct validation_set set = {.sources = source, .n_sources = 1};
     return validation_summarise(arena, &set, VALIDATION_BY_GROUP, VALIDATION_ALL, summaries);
 }

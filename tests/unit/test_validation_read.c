@@ -102,10 +102,13 @@ static void bad_sheets_say_where(void **state)
 
 static bool read_json(struct sp_arena *arena, const char *text, struct validation_source *source, struct sp_error *err)
 {
-    const struct validation_pricer pricer = validate_pricer(arena);
+    struct sp_arena *scratch = sp_arena_open();
+    const struct validation_pricer pricer = validate_pricer(arena, scratch);
     const struct sp_json *file = sp_json_parse(arena, "t/x.json", text, err);
     assert_non_null(file);
-    return validation_read_json(&pricer, "t/x.json", file, source, err);
+    bool is_good = validation_read_json(&pricer, "t/x.json", file, source, err);
+    sp_arena_close(scratch); /* nothing of what was read lies there */
+    return is_good;
 }
 
 #define HEAD                                                                                                           \
@@ -172,7 +175,7 @@ static double predicted_step(struct sp_arena *arena, const char *seq)
     const char *const options[] = {"--model=llama-2-7b", "--hardware=dgx-h100", "--gpus=6", "--sp=6", "--zero=3"};
     struct question *question = sp_arena_alloc(arena, sizeof(*question));
     struct estimate *estimate = sp_arena_alloc(arena, sizeof(*estimate));
-    const struct validation_pricer pricer = validate_pricer(arena);
+    const struct validation_pricer pricer = validate_pricer(arena, arena);
     for (size_t i = 0; i < SP_COUNT_OF(options); i++) {
         sp_texts_add(&words, "%s", options[i]);
     }
