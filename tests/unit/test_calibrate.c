@@ -2,6 +2,7 @@
  * machine back. And what must be refused, or stay as it was. */
 #include "fit/fit_internal.h"
 
+#include "report/report.h"
 #include "support/support.h"
 
 #include <math.h>
@@ -536,6 +537,25 @@ static void other_machines_and_empty_runs_are_refused(void **state)
     assert_int_equal(err.kind, SP_ERROR_INPUT);
 }
 
+/* Every form of the answer, and the file: what is not a number has no place in them. */
+static void print_all(struct bench *bench)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    const struct report_calibration report = {.calibration = &bench->out, .path = "mine.json"};
+    report_tree_write(bench->out.file, file);
+    for (int format = REPORT_TABLE; format <= REPORT_JSON; format++) {
+        const struct report_style style = {.file = file, .format = (enum report_format)format, .version = "0"};
+        report_calibration(&style, bench->arena, &report);
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_true(size > 1000);
+    assert_null(strstr(text, "nan"));
+    free(text);
+}
+
 /* Lines that no machine ever printed, a few hundred of them in twenty runs: an answer or an error, never anything else. */
 static void nonsense_is_survived(void **state)
 {
@@ -554,6 +574,7 @@ static void nonsense_is_survived(void **state)
     static const double times[] = {1e-12, 3e-6, 0.07, 1e4, 1e30};
     static const double bytes[] = {0, 0.5, 1, 4096, 3e9, 1e15, 1e30};
     bench->noise = 0;
+    int n_done = 0;
     for (int round = 0; round < 20; round++) {
         struct sp_error err = {.kind = SP_ERROR_NONE};
         bench->n = 0;
@@ -575,7 +596,12 @@ static void nonsense_is_survived(void **state)
         }
         bool is_done = run(bench, UINT32_MAX, &err);
         assert_true(is_done || err.kind == SP_ERROR_INPUT);
+        n_done += is_done ? 1 : 0;
+        if (is_done) {
+            print_all(bench);
+        }
     }
+    assert_true(n_done > 3);
 }
 
 /* ---- predictions of lines --------------------------------------------------------------------------------------- */
