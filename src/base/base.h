@@ -114,6 +114,7 @@ enum sp_dimension {
     SP_BYTES_PER_S, /* "4.8TB/s", "400Gb/s" */
     SP_FLOP_PER_S,  /* "989TFLOP/s" */
     SP_WATT,        /* "700W", "10.2kW" */
+    SP_HERTZ,       /* "1.98GHz" */
     SP_PER_HOUR,    /* "2.99/h": a price in the currency of its file */
     SP_FRACTION,    /* "0.85" or "85%", 0 to 1 */
     SP_N_DIMENSIONS

@@ -56,6 +56,12 @@ static const struct unit power_units[] = {
     {"W", 1.0, 0, true},
     {NULL, 0.0, 0, false},
 };
+static const struct unit clock_units[] = {
+    {"GHz", 1.0, 9, true},
+    {"MHz", 1.0, 6, true},
+    {"Hz", 1.0, 0, true},
+    {NULL, 0.0, 0, false},
+};
 static const struct unit price_units[] = {{"/h", 1.0, 0, true}, {NULL, 0.0, 0, false}};
 static const struct unit fraction_units[] = {{"", 1.0, 0, true}, {"%", 1.0, -2, false}, {NULL, 0.0, 0, false}};
 
@@ -79,6 +85,7 @@ static const struct dimension dimensions[SP_N_DIMENSIONS] = {
     [SP_FLOP_PER_S] = {"an arithmetic rate such as \"989TFLOP/s\"", "an arithmetic rate",
                        "FLOP/s, KFLOP/s, MFLOP/s, GFLOP/s, TFLOP/s, PFLOP/s", flop_units, false},
     [SP_WATT] = {"a power such as \"700W\"", "a power", "W, kW, MW", power_units, false},
+    [SP_HERTZ] = {"a clock such as \"1.98GHz\"", "a clock", "Hz, MHz, GHz", clock_units, false},
     [SP_PER_HOUR] = {"a price per hour such as \"2.99/h\"", "a price", "/h", price_units, false},
     [SP_FRACTION] = {"a fraction from 0 to 1 such as \"0.85\" or \"85%\"", NULL, "none or %", fraction_units, false},
 };
@@ -373,6 +380,7 @@ static const struct scale flop_scales[] = {
     {0.0, 1.0, " FLOP/s"},
 };
 static const struct scale power_scales[] = {{1.0, 1e6, " MW"}, {1.0, 1e3, " kW"}, {0.0, 1.0, " W"}};
+static const struct scale clock_scales[] = {{1.0, 1e9, " GHz"}, {1.0, 1e6, " MHz"}, {0.0, 1.0, " Hz"}};
 static const struct scale price_scale[] = {{0.0, 1.0, "/h"}};
 static const struct scale percent_scale[] = {{0.0, 0.01, "%"}};
 
@@ -388,6 +396,7 @@ static const struct {
     [SP_BYTES_PER_S] = {rate_scales, SP_COUNT_OF(rate_scales)},
     [SP_FLOP_PER_S] = {flop_scales, SP_COUNT_OF(flop_scales)},
     [SP_WATT] = {power_scales, SP_COUNT_OF(power_scales)},
+    [SP_HERTZ] = {clock_scales, SP_COUNT_OF(clock_scales)},
     [SP_PER_HOUR] = {price_scale, SP_COUNT_OF(price_scale)},
     [SP_FRACTION] = {percent_scale, SP_COUNT_OF(percent_scale)},
 };

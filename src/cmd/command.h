@@ -43,6 +43,7 @@ bool cmd_plan(struct command_context *context, int argc, char **argv, struct sp_
 bool cmd_limits(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_simulate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_calibrate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_measure(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_validate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
@@ -85,6 +86,11 @@ struct measure_typed {
     struct sp_option_count resume, run;
 };
 
+/* What calibrate takes, as typed. */
+struct calibrate_typed {
+    const char *runs, *only, *output;
+};
+
 /* What validate takes, as typed. */
 struct validate_typed {
     bool is_device, has_rows;
@@ -102,6 +108,7 @@ struct command_options {
     struct plan_typed plan;
     struct simulate_typed simulate;
     struct measure_typed measure;
+    struct calibrate_typed calibrate;
     struct validate_typed validate;
     int format; /* enum report_format */
     bool explains;
@@ -184,6 +191,10 @@ bool simulate_is_disturbed(const struct sim_options *sim);
 /* ---- measure (cmd_measure.c) ------------------------------------------------------------------------------------- */
 
 extern const struct sp_option measure_options[]; /* ends with a row whose name is NULL */
+
+/* ---- calibrate (cmd_calibrate.c) ---------------------------------------------------------------------------------- */
+
+extern const struct sp_option calibrate_options[]; /* ends with a row whose name is NULL */
 
 /* ---- validate (cmd_validate.c) ------------------------------------------------------------------------------------ */
 

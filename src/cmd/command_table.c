@@ -113,6 +113,12 @@ static const char *const simulate_examples[] = {
     NULL,
 };
 
+static const char *const calibrate_examples[] = {
+    "seqplan calibrate --hardware dgx-h200 --run 3 -o my-h200.json",
+    "seqplan calibrate --hardware dgx-h200 h200.jsonl h200-x2.jsonl -o my-h200.json",
+    "seqplan calibrate --hardware dgx-h200 --run 3 --only gemm,attention",
+    NULL,
+};
 static const char *const measure_examples[] = {
     "seqplan measure",
     "seqplan measure --full --model llama-3.1-8b",
@@ -230,11 +236,22 @@ const struct command commands[] = {
                 "has, and the same command goes on. What could not be measured cleanly has a reason in place of\n"
                 "a figure.",
      .examples = measure_examples},
+    {.name = "calibrate",
+     .summary = "fits the hardware's curves to measurements, with error bars",
+     .run = cmd_calibrate,
+     .extras = calibrate_options,
+     .groups = OPTIONS_STORE | OPTIONS_OUTPUT,
+     .synopsis = "--hardware NAME [FILE...] [options]",
+     .details = "Latency and bandwidth of collectives, matrix products, attention, copies, element-wise kernels and\n"
+                "what a transfer takes from a kernel beside it, each fitted to timed lines of a run. What the lines\n"
+                "determine gets a value, an interval and a source; the rest stays as it was, with the reason. A\n"
+                "richer curve is taken only where it predicts better what a fit did not see. Shows errors before\n"
+                "and after, what each curve became, and what to measure next.",
+     .examples = calibrate_examples},
     NOT_BUILT("check", "is a claimed figure physically possible, and what would it imply"),
     NOT_BUILT("plot", "the figures people decide by, through gnuplot"),
     NOT_BUILT("report", "one self-contained HTML page of an answer"),
     NOT_BUILT("import", "brings in nccl-tests logs, measurement files, training logs"),
-    NOT_BUILT("calibrate", "fits the hardware's curves to measurements, with error bars"),
     {.name = "validate",
      .summary = "predicted beside measured: published tables, your own runs, stored runs",
      .run = cmd_validate,

@@ -181,3 +181,25 @@ bool measure_file_store(struct sp_arena *arena, struct store *store, const char 
     }
     return true;
 }
+
+/* ---- reading alone ---------------------------------------------------------------------------------------------- */
+
+bool measure_file_read(struct sp_arena *arena, const char *path, struct calibration_run *run, struct sp_error *err)
+{
+    struct file_lines lines = {
+        .arena = arena, .intake = {.source = strcmp(path, "-") == 0 ? "standard input" : path}, .n_planned = -1};
+    if (!read_file(&lines, path, err) || !complete_run(&lines, err)) {
+        return false;
+    }
+    struct measurement *rows = sp_arena_array(arena, lines.n_rows + 1, sizeof(*rows));
+    for (size_t i = 0; i < lines.n_rows; i++) {
+        const char *text = lines.rows[i].json;
+        if (!measurement_parse(arena, text, strlen(text), &rows[i], err)) {
+            sp_error_prefix(err, "%s", lines.intake.source);
+            return false;
+        }
+    }
+    *run =
+        (struct calibration_run){.key = lines.run.key, .machine = lines.machine, .rows = rows, .n_rows = lines.n_rows};
+    return true;
+}

@@ -11,6 +11,7 @@ bool price_request(const struct request *request, struct sp_arena *arena, struct
         return false;
     }
     step_estimate(&priced->question, &priced->estimate);
+    step_interval(&priced->question, &priced->estimate);
     step_remarks(&priced->question, &priced->estimate);
     priced->data_hash = report_data_hash(arena, &priced->question, err);
     return priced->data_hash != NULL;

@@ -46,6 +46,12 @@ static double curve_time(const struct time_curve *curve, double bytes)
     return exp(y[i - 1] + (log_bytes - x[i - 1]) / (x[i] - x[i - 1]) * (y[i] - y[i - 1]));
 }
 
+double copy_time(const struct gpu_spec *gpu, double bytes)
+{
+    /* a memory faster than the measured one: as fewer bytes over that */
+    return curve_time(&gpu->copy, bytes * gpu->curve_hbm_bandwidth / gpu->hbm_bandwidth.value);
+}
+
 /* Inside one domain over `ranks`: between measured rank counts log-log in ranks, beyond them the nearest. */
 static double table_time(const struct hardware_spec *hardware, enum collective operation, double ranks,
                          double buffer_bytes)
@@ -84,7 +90,8 @@ static double intra_time(const struct hardware_spec *hardware, enum collective o
 {
     double rounds = (operation == COLLECTIVE_ALL_REDUCE ? 2 : 1) * (ranks - 1);
     double added_s = rounds * (hardware->intra.latency.value - hardware->intra.curve_latency);
-    return fmax(table_time(hardware, operation, ranks, buffer_bytes) + added_s, 0);
+    double table_s = table_time(hardware, operation, ranks, buffer_bytes) * (1 + hardware->intra.slower[operation]);
+    return fmax(table_s + added_s, 0);
 }
 
 double network_bytes_per_s_per_gpu(const struct hardware_spec *hardware)

@@ -58,18 +58,32 @@ struct attention_call {
     double value_head_dim; /* of values and the output */
     double element_bytes;  /* of q, k, v, o: 2 in bf16 */
     bool is_backward;
+    double clock_hz; /* of the step around it; 0: that of a long run of such calls */
+    /* Of kernels whose tiles are known; the others' curves do not tell these apart. */
+    bool is_step;        /* a step of several over the same queries: forward merges into float32 sums, backward is the
+                           kernel alone, without what is done once for all steps */
+    bool sums_gradients; /* backward adds dK and dV to float32 sums */
 };
 
 /* 2 B H (d + dv) pairs forward, 2 B H (3 d + 2 dv) pairs backward: 4 and 10 B H d when both are equal (eq. 20). */
 double attention_flop(const struct attention_call *call);
 /* FLOP / rate(kernel, pass, mask, head_dim, heads, length), never under one kernel latency. The length of a block is the
- * side of the square with as many pairs (eq. 21). */
+ * side of the square with as many pairs (eq. 21). Of a kernel whose tiles are known: their cycles over the clock (eq. 28, 29). */
 double attention_time(const struct gpu_spec *gpu, const struct attention_call *call);
 /* q, k, v in, o out (backward: also dO in, dq, dk, dv out); keys and values are read again for every wave of query tiles
  * once they outgrow the L2 (eq. 22). */
 double attention_hbm_bytes(const struct gpu_spec *gpu, const struct attention_call *call);
 /* Distance of a call from what the curve was measured on: true when head_dim has no line of its own. */
 bool attention_is_extrapolated(const struct attention_curve *curve, double head_dim);
+/* How the kernel cuts the call (attention_tiles.c); NULL: not known of this pass and head dimension. */
+const struct attention_tiling *attention_tiling_of(const struct attention_call *call);
+/* Its thread blocks, and the cycles until the last of them ends (eq. 28). */
+double attention_thread_blocks(const struct attention_tiling *tiling, const struct attention_call *call);
+double attention_cycles(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                        const struct attention_call *call);
+/* Those over the clock (eq. 29), and backward, but in a step, what goes before and after the kernel (eq. 28a). */
+double attention_tiled_time(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                            const struct attention_call *call);
 
 struct gemm_call { /* C[m, n] = A[m, k] B[k, n] */
     enum pass pass;
@@ -77,6 +91,7 @@ struct gemm_call { /* C[m, n] = A[m, k] B[k, n] */
     double m, n, k;
     double groups;       /* equal products in one call (experts); 0 and 1: one */
     double output_bytes; /* per element written (and read again when accumulating): 2, or 8 for fp32 accumulation */
+    double clock_hz;     /* as in struct attention_call */
 };
 double gemm_flop(const struct gemm_call *call); /* 2 m n k groups */
 double gemm_hbm_bytes(const struct gemm_call *call);
@@ -85,8 +100,25 @@ double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call);
 /* Share of the tensor cores that whole waves of output tiles keep busy (eq. 24). */
 double gemm_wave_efficiency(const struct gpu_spec *gpu, double m, double n, double groups);
 
+/* Clock at which a long run of such calls alone settles under the power limit; 0: not known. */
+double attention_clock_hz(const struct gpu_spec *gpu, const struct attention_call *call);
+double attention_tiled_clock_hz(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                                const struct attention_call *call);
+/* Seconds that kinds of kernels take in a step, each at the clock at which it settles alone, and the clock at which they
+ * settle together: the mean power over the step is the limit (eq. 27b). Kernels that only move memory keep their time at any
+ * clock. 0: the GPU's file does not say what that takes. */
+struct clock_share {
+    double time_s;
+    double clock_hz; /* 0: not known; such kernels are left out */
+};
+double common_clock(const struct gpu_spec *gpu, const struct clock_share *shares, int n_shares, double memory_s);
+bool gpu_has_clocks(const struct gpu_spec *gpu);
+
 /* bytes / element-wise bandwidth + kernels x kernel latency (eq. 26). */
 double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels);
+/* A copy inside the device memory, from its table; bytes read plus written. Of measured points, log-log between them, the
+ * first below them, the bandwidth of the last two beyond. */
+double copy_time(const struct gpu_spec *gpu, double bytes);
 
 /* ---- links (collective_time.c) ---------------------------------------------------------------------------------- */
 

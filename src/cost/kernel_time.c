@@ -96,6 +96,30 @@ bool attention_is_extrapolated(const struct attention_curve *curve, double head_
     return fabs((double)nearest_head_dim(curve, head_dim) - head_dim) > 0.5;
 }
 
+static const struct attention_line *nearest_line(const struct attention_call *call)
+{
+    int64_t head_dim = nearest_head_dim(call->curve, call->head_dim);
+    for (int i = 0; i < call->curve->n_lines; i++) {
+        if (line_matches(&call->curve->lines[i], call, head_dim)) {
+            return &call->curve->lines[i];
+        }
+    }
+    assert(!"line");
+    return NULL;
+}
+
+double attention_clock_hz(const struct gpu_spec *gpu, const struct attention_call *call)
+{
+    const struct attention_tiling *tiling = attention_tiling_of(call);
+    return tiling != NULL ? attention_tiled_clock_hz(gpu, tiling, call) : nearest_line(call)->clock_hz;
+}
+
+/* What a clock other than that of a long run of such kernels makes of their rate. */
+static double clock_ratio(double clock_hz, double own_hz)
+{
+    return clock_hz > 0 && own_hz > 0 ? clock_hz / own_hz : 1;
+}
+
 /* Interpolates between the lines of the neighbouring head counts, in log heads. Fewer heads than measured fill the GPU
  * as a shorter sequence of the fewest measured ones would; more heads than measured change nothing. */
 static double curve_rate(const struct attention_call *call, double length, double heads)
@@ -133,11 +157,19 @@ double attention_time(const struct gpu_spec *gpu, const struct attention_call *c
     if (pairs < 0.5) {
         return 0;
     }
+    const struct attention_tiling *tiling = attention_tiling_of(call);
+    if (tiling != NULL) {
+        return attention_tiled_time(gpu, tiling, call);
+    }
     double length = sqrt(call->block.is_causal ? 2 * pairs : pairs);
     double rate = curve_rate(call, length, call->batch * call->heads) * rate_share(gpu, false);
+    if (call->clock_hz > 0) {
+        rate *= clock_ratio(call->clock_hz, attention_clock_hz(gpu, call));
+    }
     if (call->element_bytes > 2) { /* float32: no curve is measured, the bf16 one scaled by the peaks stands in */
         rate *= gpu->peak_fp32.value / gpu->peak_bf16.value;
     }
+    rate /= 1 + gpu->attention_slower;
     return fmax(attention_flop(call) / rate, gpu->kernel_latency.value);
 }
 
@@ -245,7 +277,8 @@ double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call)
     bool is_fp8 = call->precision == DTYPE_FP8 && gpu->has_gemm_fp8;
     double rate =
         precision_rate(gpu, call) * rate_share(gpu, is_fp8) * gemm_wave_efficiency(gpu, call->m, call->n, call->groups);
-    double compute_s = gemm_flop(call) / rate;
+    rate *= clock_ratio(call->clock_hz, is_fp8 ? gpu->gemm_fp8.clock.value : gpu->gemm.clock.value);
+    double compute_s = gemm_flop(call) / rate * (1 + gpu->gemm_slower);
     double memory_s = gemm_hbm_bytes(call) / elementwise_rate(gpu);
     return fmax(fmax(compute_s, memory_s), gpu->kernel_latency.value);
 }
@@ -255,4 +288,58 @@ double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call)
 double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels)
 {
     return bytes / elementwise_rate(gpu) + kernels * gpu->kernel_latency.value;
+}
+
+/* ---- clock ------------------------------------------------------------------------------------------------------ */
+
+bool gpu_has_clocks(const struct gpu_spec *gpu)
+{
+    return gpu->max_clock.kind != SP_FIGURE_NONE && gpu->static_power.kind != SP_FIGURE_NONE &&
+           gpu->memory_power.kind != SP_FIGURE_NONE && gpu->clock_exponent.kind != SP_FIGURE_NONE &&
+           gpu->gemm.clock.kind != SP_FIGURE_NONE;
+}
+
+/* Beyond the static power, as a share of what the limit leaves: kernels that settle at clock c alone draw (f / c)^g at f, and
+ * kernels that only move memory what was measured at the highest clock, times (f / max)^g. */
+struct power_balance {
+    double exponent;
+    double cycles;          /* of the kernels that follow the clock */
+    double weighted_cycles; /* each times c^-g */
+    double memory_s;
+    double memory_weight; /* its share at the highest clock times max^-g */
+};
+
+/* Energy beyond what the limit allows: 0 at the common clock. */
+static double excess(const struct power_balance *balance, double clock_hz)
+{
+    double power = pow(clock_hz, balance->exponent);
+    return (balance->weighted_cycles * power - balance->cycles) / clock_hz +
+           balance->memory_s * (balance->memory_weight * power - 1);
+}
+
+double common_clock(const struct gpu_spec *gpu, const struct clock_share *shares, int n_shares, double memory_s)
+{
+    if (!gpu_has_clocks(gpu)) {
+        return 0;
+    }
+    enum { HALVINGS = 40 }; /* to 1e-12 of the range */
+    double g = gpu->clock_exponent.value;
+    double limit_w = gpu->curve_power_limit.value - gpu->static_power.value;
+    double memory_w = gpu->memory_power.value - gpu->static_power.value;
+    struct power_balance balance = {
+        .exponent = g, .memory_s = memory_s, .memory_weight = memory_w / limit_w * pow(gpu->max_clock.value, -g)};
+    for (int i = 0; i < n_shares; i++) {
+        if (shares[i].clock_hz > 0) {
+            double cycles = shares[i].time_s * shares[i].clock_hz;
+            balance.cycles += cycles;
+            balance.weighted_cycles += cycles * pow(shares[i].clock_hz, -g);
+        }
+    }
+    double low = 0;
+    double high = gpu->max_clock.value;
+    for (int i = 0; i < HALVINGS && excess(&balance, high) > 0; i++) {
+        double middle = (low + high) / 2;
+        *(excess(&balance, middle) > 0 ? &high : &low) = middle;
+    }
+    return high;
 }

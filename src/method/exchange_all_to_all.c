@@ -31,6 +31,15 @@ static double exchange_time(const struct attention_problem *problem, double byte
     return collective_time(problem->hardware, &problem->group, COLLECTIVE_ALL_TO_ALL, bytes);
 }
 
+/* q, k and v, or their gradients: one after the other, or at once. */
+static double triple_time(const struct attention_problem *problem, const struct tensors *t)
+{
+    if (problem->traits->joins_exchanges) {
+        return exchange_time(problem, t->q + t->k + t->v);
+    }
+    return exchange_time(problem, t->q) + exchange_time(problem, t->k) + exchange_time(problem, t->v);
+}
+
 static const double POSITION_BYTES = 8; /* int64 */
 
 /* ALST gathers the position of every token in every layer's forward. */
@@ -95,10 +104,9 @@ static void price(const struct attention_problem *problem, bool is_backward, str
         pass->total_s = pipelined_total(groups, in_s, kernel_s / groups, out_s);
         pass->transfers[0].messages = traits->messages * groups;
     } else {
-        link_s = exchange_time(problem, t.q) + exchange_time(problem, t.k) + exchange_time(problem, t.v) +
-                 exchange_time(problem, t.o);
+        link_s = triple_time(problem, &t) + exchange_time(problem, t.o);
         pass->merge_bytes = traits->copy_passes * all_bytes;
-        pass->merge_s = elementwise_time(gpu, pass->merge_bytes, 0);
+        pass->merge_s = elementwise_time(gpu, pass->merge_bytes, traits->copy_kernels);
         pass->total_s = link_s + pass->merge_s + kernel_s;
         pass->transfers[0].messages = traits->messages;
     }
@@ -158,10 +166,14 @@ static void emit_synchronous(const struct attention_problem *problem, bool is_ba
     /* forward: q, k, v in, o out; backward: dO in, dq, dk, dv out */
     for (int phase = 0; phase < 2; phase++) {
         bool is_triple = (phase == 0) != is_backward;
-        for (int i = 0; i < (is_triple ? 3 : 1); i++) {
-            double bytes = is_triple ? in[i] : t.o;
-            struct task copies = {
-                .kind = TASK_ELEMENTWISE, .name = "pack and unpack", .bytes = problem->traits->copy_passes * bytes};
+        bool is_joined = is_triple && problem->traits->joins_exchanges;
+        for (int i = 0; i < (is_triple && !is_joined ? 3 : 1); i++) {
+            double bytes = is_joined ? t.q + t.k + t.v : is_triple ? in[i] : t.o;
+            double kernels = problem->traits->copy_kernels / 4 * (is_joined ? 3 : 1); /* a copy a tensor */
+            struct task copies = {.kind = TASK_ELEMENTWISE,
+                                  .name = "pack and unpack",
+                                  .bytes = problem->traits->copy_passes * bytes,
+                                  .kernels = kernels};
             add_exchange(graph, bytes, STREAM_COMPUTE, NULL, 0);
             add_everywhere(graph, &copies, NULL, NULL);
         }

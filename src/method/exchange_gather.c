@@ -35,16 +35,73 @@ static struct attention_call mean_call(const struct attention_problem *problem, 
     return call;
 }
 
+/* One of the two chunks of a zig-zag shard, which lie apart in the sequence, against all keys up to its end. */
+static struct attention_call chunk_call(const struct attention_problem *problem, int64_t rank, int half,
+                                        bool is_backward)
+{
+    double rows = problem->rows / 2;
+    double chunk = (double)(half == 0 ? rank : 2 * problem->ranks - 1 - rank);
+    double keys = problem->is_full ? problem->rows * (double)problem->ranks : (chunk + 1) * rows;
+    double hidden =
+        problem->is_full ? 0 : rows * (rows - 1) / 2; /* pairs of the chunk with itself that the mask leaves out */
+    struct attention_block block = {.query_rows = rows, .key_rows = keys, .pairs = rows * keys - hidden};
+    return problem_call(problem, block, is_backward);
+}
+
+static double chunks_time(const struct attention_problem *problem, int64_t rank, bool is_backward)
+{
+    const struct gpu_spec *gpu = &problem->hardware->gpu;
+    struct attention_call first = chunk_call(problem, rank, 0, is_backward);
+    struct attention_call second = chunk_call(problem, rank, 1, is_backward);
+    return attention_time(gpu, &first) + attention_time(gpu, &second);
+}
+
+/* Kernels of the slowest rank, or of the one asked for, and of the mean. */
+static void time_chunks(const struct attention_problem *problem, bool is_backward, struct gather_times *times)
+{
+    times->kernel_s = times->mean_kernel_s = 0;
+    for (int64_t r = 0; r < problem->ranks; r++) {
+        if (problem->has_rank && r != problem->rank) {
+            continue;
+        }
+        double rank_s = chunks_time(problem, r, is_backward);
+        times->kernel_s = fmax(times->kernel_s, rank_s);
+        times->mean_kernel_s += rank_s / (double)(problem->has_rank ? 1 : problem->ranks);
+    }
+}
+
+static double scattered_bytes(const struct attention_problem *problem)
+{
+    double per_element = problem->traits->gradient_bytes > 0 ? problem->traits->gradient_bytes : problem->element_bytes;
+    return problem->traits->gradient_bytes > 0 ? per_element * problem_kv_elements(problem) * (double)problem->ranks
+                                               : gathered_bytes(problem);
+}
+
+static double copied_bytes(const struct attention_problem *problem, bool is_backward)
+{
+    const struct method_traits *traits = problem->traits;
+    double backward = traits->backward_copy_passes > 0 ? traits->backward_copy_passes : 2 * traits->copy_passes;
+    return (is_backward ? backward : traits->copy_passes) * gathered_bytes(problem);
+}
+
 static double collectives_time(const struct attention_problem *problem, enum collective operation)
 {
     double count = problem->traits->messages;
-    return count * collective_time(problem->hardware, &problem->group, operation, gathered_bytes(problem) / count);
+    double bytes = operation == COLLECTIVE_REDUCE_SCATTER ? scattered_bytes(problem) : gathered_bytes(problem);
+    return count * collective_time(problem->hardware, &problem->group, operation, bytes / count);
 }
 
 static double piece_time(const struct attention_problem *problem, int64_t step, bool is_backward)
 {
     struct token_layout tokens = problem_tokens(problem);
     return problem_attention_time(problem, ring_block(&tokens, problem->ranks - 1, step), is_backward);
+}
+
+/* Where their latency counts: one that reorders; backward also one that clears, one that reorders back and one that rounds. */
+static double copy_kernels(const struct attention_problem *problem, bool is_backward)
+{
+    enum { BACKWARD_TIMES = 4 };
+    return problem->traits->copy_kernels * (is_backward ? BACKWARD_TIMES : 1);
 }
 
 static struct gather_times gather_times_of(const struct attention_problem *problem, bool is_backward)
@@ -55,11 +112,13 @@ static struct gather_times gather_times_of(const struct attention_problem *probl
     struct gather_times times = {0};
     times.gather_s = collectives_time(problem, COLLECTIVE_ALL_GATHER);
     times.scatter_s = is_backward ? collectives_time(problem, COLLECTIVE_REDUCE_SCATTER) : 0;
-    times.copy_bytes = traits->copy_passes * gathered_bytes(problem) * (is_backward ? 2 : 1);
+    times.copy_bytes = copied_bytes(problem, is_backward);
     if (traits->is_overlapped) {
         times.first_piece_s = piece_time(problem, 0, is_backward);
         times.later_piece_s = piece_time(problem, 1, is_backward);
         times.kernel_s = times.mean_kernel_s = times.first_piece_s + (double)(p - 1) * times.later_piece_s;
+    } else if (traits->calls_by_chunk) {
+        time_chunks(problem, is_backward, &times);
     } else {
         struct attention_call slowest = rank_call(problem, p - 1, is_backward);
         struct attention_call mean = mean_call(problem, is_backward);
@@ -94,7 +153,7 @@ static void price(const struct attention_problem *problem, bool is_backward, str
     double later = (double)(problem->ranks - 1);
     struct gather_times times = gather_times_of(problem, is_backward);
     pass->merge_bytes = times.copy_bytes;
-    pass->merge_s = elementwise_time(gpu, times.copy_bytes, 0);
+    pass->merge_s = elementwise_time(gpu, times.copy_bytes, copy_kernels(problem, is_backward));
     if (!problem->traits->is_overlapped) {
         pass->total_s = times.gather_s + times.kernel_s + times.scatter_s + pass->merge_s;
     } else {
@@ -111,12 +170,13 @@ static void price(const struct attention_problem *problem, bool is_backward, str
     double exposed = fmax(pass->exposed_s - pass->merge_s, 0);
     double link = times.gather_s + times.scatter_s;
     double sent = later * problem_kv_bytes(problem);
+    double scattered = later * scattered_bytes(problem) / (double)problem->ranks;
     double messages = problem->traits->messages;
     pass->transfers[0] = (struct transfer){
         "all-gather", sent, messages, times.gather_s, exposed * times.gather_s / fmax(link, 1e-300), TIER_NONE};
     if (is_backward) {
         pass->transfers[1] = (struct transfer){
-            "reduce-scatter", sent, messages, times.scatter_s, exposed - pass->transfers[0].exposed_s, TIER_NONE};
+            "reduce-scatter", scattered, messages, times.scatter_s, exposed - pass->transfers[0].exposed_s, TIER_NONE};
     }
 }
 
@@ -129,22 +189,42 @@ static void emit_collectives(const struct attention_problem *problem, enum colle
         struct task task = {
             .kind = TASK_COLLECTIVE, .name = collective_names[operation], .rank = TASK_ALL_RANKS, .share = 1};
         task.operation = operation;
-        task.bytes = gathered_bytes(problem) / problem->traits->messages;
+        double bytes = operation == COLLECTIVE_REDUCE_SCATTER ? scattered_bytes(problem) : gathered_bytes(problem);
+        task.bytes = bytes / problem->traits->messages;
         task_graph_add(graph, &task, NULL, 0);
+    }
+}
+
+static void add_rank_kernels(const struct attention_problem *problem, int64_t rank, bool is_backward,
+                             struct task_graph *graph)
+{
+    struct task kernel = {.kind = TASK_ATTENTION, .name = "attention", .rank = rank, .share = 1};
+    if (!problem->traits->calls_by_chunk) {
+        kernel.attention = rank_call(problem, rank, is_backward);
+        task_graph_add(graph, &kernel, NULL, 0);
+        return;
+    }
+    for (int half = 0; half < 2; half++) {
+        kernel.attention = chunk_call(problem, rank, half, is_backward);
+        task_graph_add(graph, &kernel, NULL, 0);
     }
 }
 
 static void emit_synchronous(const struct attention_problem *problem, bool is_backward, struct task_graph *graph)
 {
     emit_collectives(problem, COLLECTIVE_ALL_GATHER, graph);
-    double copies = problem->traits->copy_passes * gathered_bytes(problem);
+    /* those before attention, and backward the rest of them after it */
+    double before = problem->traits->copy_passes * gathered_bytes(problem);
+    double after = copied_bytes(problem, is_backward) - before;
+    double kernels = copy_kernels(problem, false);
     for (int64_t r = 0; r < problem->ranks; r++) {
-        struct task copy = {.kind = TASK_ELEMENTWISE, .name = "reorder", .rank = r, .bytes = copies};
+        struct task copy = {
+            .kind = TASK_ELEMENTWISE, .name = "reorder", .rank = r, .bytes = before, .kernels = kernels};
         task_graph_add(graph, &copy, NULL, 0);
-        struct task kernel = {.kind = TASK_ATTENTION, .name = "attention", .rank = r, .share = 1};
-        kernel.attention = rank_call(problem, r, is_backward);
-        task_graph_add(graph, &kernel, NULL, 0);
+        add_rank_kernels(problem, r, is_backward, graph);
         if (is_backward) {
+            copy.bytes = after;
+            copy.kernels = copy_kernels(problem, true) - kernels;
             task_graph_add(graph, &copy, NULL, 0);
         }
     }

@@ -10,14 +10,14 @@
 #include <assert.h>
 #include <math.h>
 
-/* What the slowest rank does in a step: its own block first, then P-1 blocks of keys from other ranks. */
+/* What one rank does: its own block first, then blocks with the keys of earlier ranks, then of later ones. */
 struct ring_times {
-    int64_t slowest; /* P-1 or 0 */
+    int64_t rank; /* the slowest, P-1 or 0, or the one asked for */
     double first_kernel_s;
-    double later_kernel_s;
+    double earlier_kernel_s, later_kernel_s;
     double mean_kernel_s; /* a mean rank's kernels, all steps */
     double first_merge_s; /* inside the step, before its end */
-    double later_merge_s;
+    double earlier_merge_s, later_merge_s;
     double end_merge_s;
     double first_link_s; /* beside the first step: the hop of K and V, or the gather of all of them */
     double kv_hop_s;     /* beside a later step */
@@ -28,7 +28,7 @@ struct ring_times {
 struct ring_bytes {
     double kv;
     double gradient;
-    double first_merge, later_merge, end_merge; /* slowest rank */
+    double first_merge, earlier_merge, later_merge, end_merge; /* of the rank */
 };
 
 static const struct merge_traits *merges(const struct attention_problem *problem, bool is_backward)
@@ -43,36 +43,79 @@ static double gradient_hop_bytes(const struct attention_problem *problem)
     return per_element * problem_kv_elements(problem);
 }
 
-/* Bytes merged in one later step; keys from a later rank make it a partial step under a causal mask. */
-static double step_merge_bytes(const struct attention_problem *problem, bool is_backward, bool is_full)
+/* A step with keys of an earlier rank, or of a later one. */
+static struct attention_block step_block(const struct attention_problem *problem, bool is_earlier)
 {
-    const struct merge_traits *merge = merges(problem, is_backward);
-    double per_output = is_full || problem->is_full ? merge->full_step : merge->partial_step;
-    return per_output * problem_output_elements(problem) + merge->kv_step * problem_kv_elements(problem);
+    struct token_layout tokens = problem_tokens(problem);
+    return ring_block(&tokens, is_earlier ? problem->ranks - 1 : 0, 1);
 }
 
-static struct ring_bytes ring_bytes_of(const struct attention_problem *problem, bool is_backward, int64_t slowest)
+/* Bytes merged in one later step; keys from a later rank make it a partial step under a causal mask. */
+static double step_merge_bytes(const struct attention_problem *problem, bool is_backward, bool is_earlier)
 {
     const struct merge_traits *merge = merges(problem, is_backward);
-    double outputs = problem_output_elements(problem);
+    double per_output = is_earlier || problem->is_full ? merge->full_step : merge->partial_step;
+    double keys = merge->kv_is_of_block ? step_block(problem, is_earlier).key_rows / problem->rows : 1;
+    return per_output * problem_output_elements(problem) + merge->kv_step * keys * problem_kv_elements(problem);
+}
+
+static bool step_is_skipped(const struct attention_problem *problem, bool is_earlier)
+{
+    return step_block(problem, is_earlier).pairs < 1;
+}
+
+/* With the first step and with the last one. */
+static double start_bytes(const struct attention_problem *problem, bool is_backward)
+{
+    const struct merge_traits *merge = merges(problem, is_backward);
+    return merge->start * problem_output_elements(problem) + merge->kv_start * problem_kv_elements(problem);
+}
+
+static double end_bytes(const struct attention_problem *problem, bool is_backward, int64_t rank)
+{
+    const struct merge_traits *merge = merges(problem, is_backward);
+    bool had_partial = rank + 1 < problem->ranks && !problem->is_full;
+    double per_output = merge->end + (had_partial ? merge->partial_end : 0);
+    return per_output * problem_output_elements(problem) + merge->kv_end * problem_kv_elements(problem);
+}
+
+static struct ring_bytes ring_bytes_of(const struct attention_problem *problem, bool is_backward, int64_t rank)
+{
+    const struct merge_traits *merge = merges(problem, is_backward);
+    double earlier = step_merge_bytes(problem, is_backward, true);
+    double later = step_is_skipped(problem, false) ? 0 : step_merge_bytes(problem, is_backward, false);
     struct ring_bytes bytes = {.kv = problem_kv_bytes(problem), .gradient = gradient_hop_bytes(problem)};
-    double start = merge->start * outputs;
-    double step = step_merge_bytes(problem, is_backward, slowest > 0);
-    double end = merge->end * outputs;
+    double start = start_bytes(problem, is_backward);
+    double end = end_bytes(problem, is_backward, rank);
     if (merge->is_at_end) {
-        bytes.end_merge = start + step * (double)(problem->ranks - 1) + end;
+        double n_earlier = (double)rank;
+        double n_later = (double)(problem->ranks - 1 - rank);
+        bytes.end_merge = start + (earlier * n_earlier + later * n_later) + end;
     } else {
         bytes.first_merge = start;
-        bytes.later_merge = step;
+        bytes.earlier_merge = earlier;
+        bytes.later_merge = later;
         bytes.end_merge = end;
     }
     return bytes;
 }
 
+static double merge_time(const struct attention_problem *problem, double bytes, double kernels)
+{
+    return elementwise_time(&problem->hardware->gpu, bytes, bytes > 0 ? kernels : 0);
+}
+
+/* Kernels that merge with the first step: the start, and the first gradients where they are converted. */
+static double first_kernels(const struct merge_traits *merge)
+{
+    return merge->start_kernels + (merge->kv_start > 0 ? merge->step_kernels : 0);
+}
+
 static double kernel_time(const struct attention_problem *problem, int64_t rank, int64_t step, bool is_backward)
 {
     struct token_layout tokens = problem_tokens(problem);
-    return problem_attention_time(problem, ring_block(&tokens, rank, step), is_backward);
+    struct attention_call call = problem_call(problem, ring_block(&tokens, rank, step), is_backward);
+    return attention_time(&problem->hardware->gpu, &call);
 }
 
 static double gather_bytes(const struct attention_problem *problem)
@@ -80,17 +123,29 @@ static double gather_bytes(const struct attention_problem *problem)
     return problem_kv_bytes(problem) * (double)problem->ranks;
 }
 
-/* A step with keys from a later rank takes longer, its merge included, than one with keys from an earlier rank. */
-static bool later_is_dearer(const struct attention_problem *problem, bool is_backward, double from_earlier_s,
-                            double from_later_s)
+/* The slowest rank: 0 where a step with keys from a later rank takes longer, its merge included, than one with keys from an
+ * earlier rank. */
+static int64_t rank_of(const struct attention_problem *problem, const struct ring_times *times)
 {
-    if (from_later_s <= 0) {
-        return false; /* skipped */
+    if (problem->has_rank) {
+        return problem->rank;
     }
-    const struct gpu_spec *gpu = &problem->hardware->gpu;
-    double earlier_s = from_earlier_s + elementwise_time(gpu, step_merge_bytes(problem, is_backward, true), 0);
-    double later_s = from_later_s + elementwise_time(gpu, step_merge_bytes(problem, is_backward, false), 0);
-    return later_s > earlier_s;
+    double earlier_s = times->earlier_kernel_s + times->earlier_merge_s;
+    double later_s = times->later_kernel_s + times->later_merge_s;
+    return times->later_kernel_s > 0 && later_s > earlier_s ? 0 : problem->ranks - 1;
+}
+
+static void time_merges(const struct attention_problem *problem, bool is_backward, struct ring_times *times)
+{
+    const struct merge_traits *merge = merges(problem, is_backward);
+    times->earlier_merge_s = merge_time(problem, step_merge_bytes(problem, is_backward, true), merge->step_kernels);
+    times->later_merge_s = merge_time(problem, step_merge_bytes(problem, is_backward, false), merge->step_kernels);
+    times->rank = rank_of(problem, times);
+    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times->rank);
+    times->first_merge_s = merge_time(problem, bytes.first_merge, first_kernels(merge));
+    times->earlier_merge_s = merge_time(problem, bytes.earlier_merge, merge->step_kernels);
+    times->later_merge_s = merge_time(problem, bytes.later_merge, merge->step_kernels);
+    times->end_merge_s = merge_time(problem, bytes.end_merge, merge->end_kernels);
 }
 
 static struct ring_times ring_times_of(const struct attention_problem *problem, bool is_backward)
@@ -100,48 +155,66 @@ static struct ring_times ring_times_of(const struct attention_problem *problem, 
     struct ring_times times = {0};
     times.first_kernel_s = kernel_time(problem, p - 1, 0, is_backward);
     /* of all P (P-1) later steps half have keys from an earlier rank, half from a later one */
-    double from_earlier_s = kernel_time(problem, p - 1, 1, is_backward);
-    double from_later_s = kernel_time(problem, 0, 1, is_backward);
-    times.mean_kernel_s = times.first_kernel_s + (double)(p - 1) * (from_earlier_s + from_later_s) / 2;
-    times.slowest = later_is_dearer(problem, is_backward, from_earlier_s, from_later_s) ? 0 : p - 1;
-    times.later_kernel_s = times.slowest == 0 ? from_later_s : from_earlier_s;
-    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times.slowest);
-    times.first_merge_s = elementwise_time(&hardware->gpu, bytes.first_merge, 0);
-    times.later_merge_s = elementwise_time(&hardware->gpu, bytes.later_merge, 0);
-    times.end_merge_s = elementwise_time(&hardware->gpu, bytes.end_merge, 0);
-    times.gradient_hop_s = hop_time(hardware, &problem->group, bytes.gradient);
+    times.earlier_kernel_s = kernel_time(problem, p - 1, 1, is_backward);
+    times.later_kernel_s = kernel_time(problem, 0, 1, is_backward);
+    times.mean_kernel_s = times.first_kernel_s + (double)(p - 1) * (times.earlier_kernel_s + times.later_kernel_s) / 2;
+    time_merges(problem, is_backward, &times);
+    double kv = problem_kv_bytes(problem);
+    double gradient = gradient_hop_bytes(problem);
+    times.gradient_hop_s = hop_time(hardware, &problem->group, gradient);
     if (problem->traits->gathers_first) {
         times.first_link_s = collective_time(hardware, &problem->group, COLLECTIVE_ALL_GATHER, gather_bytes(problem));
     } else {
-        times.first_link_s = times.kv_hop_s = hop_time(hardware, &problem->group, bytes.kv);
-        times.joined_hop_s = hop_time(hardware, &problem->group, bytes.kv + bytes.gradient);
+        times.first_link_s = times.kv_hop_s = hop_time(hardware, &problem->group, kv);
+        times.joined_hop_s = hop_time(hardware, &problem->group, kv + gradient);
     }
     return times;
 }
 
-/* later_steps = P - 1; `beside` is the link's time beside each later step but the last, `last` beside that one. */
-static double steps_total(const struct attention_problem *problem, const struct ring_times *times, double beside,
-                          double last)
+/* A step with keys of an earlier or a later rank beside a transfer of so long. */
+static double later_step(const struct attention_problem *problem, const struct ring_times *times, bool is_backward,
+                         bool is_earlier, double link_s)
 {
-    double later_steps = (double)(problem->ranks - 1);
-    double first = times->first_kernel_s + times->first_merge_s;
-    double later = times->later_kernel_s + times->later_merge_s;
-    return problem_overlapped(problem, first, times->first_link_s) +
-           (later_steps - 1) * problem_overlapped(problem, later, beside) + problem_overlapped(problem, later, last) +
-           times->end_merge_s;
+    struct beside beside = {.block = step_block(problem, is_earlier),
+                            .is_backward = is_backward,
+                            .kernel_s = is_earlier ? times->earlier_kernel_s : times->later_kernel_s,
+                            .other_s = is_earlier ? times->earlier_merge_s : times->later_merge_s};
+    return problem_beside(problem, &beside, link_s);
+}
+
+/* `beside` is the link's time beside each later step but the last, `last` beside that one. */
+static double steps_total(const struct attention_problem *problem, const struct ring_times *times, bool is_backward,
+                          const double links[2])
+{
+    struct token_layout tokens = problem_tokens(problem);
+    struct beside first = {.block = ring_block(&tokens, times->rank, 0),
+                           .is_backward = is_backward,
+                           .kernel_s = times->first_kernel_s,
+                           .other_s = times->first_merge_s};
+    bool ends_earlier = times->rank == problem->ranks - 1;
+    double earlier = (double)(times->rank - (ends_earlier ? 1 : 0));
+    double later = (double)(problem->ranks - 1 - times->rank - (ends_earlier ? 0 : 1));
+    double total = problem_beside(problem, &first, times->first_link_s);
+    if (earlier > 0) {
+        total += earlier * later_step(problem, times, is_backward, true, links[0]);
+    }
+    if (later > 0) {
+        total += later * later_step(problem, times, is_backward, false, links[0]);
+    }
+    return total + later_step(problem, times, is_backward, ends_earlier, links[1]) + times->end_merge_s;
 }
 
 static double ring_total(const struct attention_problem *problem, const struct ring_times *times, bool is_backward)
 {
     if (!is_backward) {
-        return steps_total(problem, times, times->kv_hop_s, 0);
+        return steps_total(problem, times, is_backward, (const double[2]){times->kv_hop_s, 0});
     }
     if (problem->traits->gradients_trail) {
         /* the gradient hop of step i-1 and the key-value hop of step i share the link while step i computes */
-        double beside = times->kv_hop_s + times->gradient_hop_s;
-        return steps_total(problem, times, beside, times->gradient_hop_s) + times->gradient_hop_s;
+        const double links[2] = {times->kv_hop_s + times->gradient_hop_s, times->gradient_hop_s};
+        return steps_total(problem, times, is_backward, links) + times->gradient_hop_s;
     }
-    return steps_total(problem, times, times->joined_hop_s, times->gradient_hop_s);
+    return steps_total(problem, times, is_backward, (const double[2]){times->joined_hop_s, times->gradient_hop_s});
 }
 
 /* Work of the mean rank, for FLOPs and HBM traffic. */
@@ -170,7 +243,7 @@ static void count_transfers(const struct attention_problem *problem, bool is_bac
 {
     const struct method_traits *traits = problem->traits;
     double later = (double)(problem->ranks - 1);
-    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times->slowest);
+    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times->rank);
     double gradient_hops = !is_backward ? 0 : traits->gradients_trail ? later + 1 : later;
     bool is_joined = is_backward && !traits->gradients_trail;
     struct transfer ring = {.operation = "ring", .sent_bytes = later * bytes.kv + gradient_hops * bytes.gradient};
@@ -199,16 +272,19 @@ static void count_transfers(const struct attention_problem *problem, bool is_bac
 
 static void price(const struct attention_problem *problem, bool is_backward, struct method_pass *pass)
 {
-    double later_steps = (double)(problem->ranks - 1);
     struct ring_times times = ring_times_of(problem, is_backward);
-    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times.slowest);
-    double slowest_s = times.first_kernel_s + later_steps * times.later_kernel_s;
-    pass->attention_s = fmin(times.mean_kernel_s, slowest_s); /* rank 0 may compute less and merge more */
-    pass->imbalance_s = slowest_s - pass->attention_s;
+    struct ring_bytes bytes = ring_bytes_of(problem, is_backward, times.rank);
+    double n_earlier = (double)times.rank;
+    double n_later = (double)(problem->ranks - 1 - times.rank);
+    double rank_s = times.first_kernel_s + (n_earlier * times.earlier_kernel_s + n_later * times.later_kernel_s);
+    pass->attention_s = fmin(times.mean_kernel_s, rank_s); /* rank 0 may compute less and merge more */
+    pass->imbalance_s = rank_s - pass->attention_s;
     pass->total_s = ring_total(problem, &times, is_backward);
-    pass->exposed_s = pass->total_s - slowest_s;
-    pass->merge_bytes = bytes.first_merge + later_steps * bytes.later_merge + bytes.end_merge;
-    pass->merge_s = times.first_merge_s + later_steps * times.later_merge_s + times.end_merge_s;
+    pass->exposed_s = pass->total_s - rank_s;
+    pass->merge_bytes =
+        bytes.first_merge + (n_earlier * bytes.earlier_merge + n_later * bytes.later_merge) + bytes.end_merge;
+    pass->merge_s =
+        times.first_merge_s + (n_earlier * times.earlier_merge_s + n_later * times.later_merge_s) + times.end_merge_s;
     count_transfers(problem, is_backward, &times, pass);
     count_work(problem, is_backward, pass);
 }
@@ -239,9 +315,18 @@ static enum link_group ring_group(const struct attention_problem *problem)
     return problem->traits->exchange == EXCHANGE_HYBRID ? GROUP_OUTER : GROUP_ALL;
 }
 
-static int add_elementwise(struct ring_state *state, const char *name, int64_t rank, double bytes, const int after[2])
+struct merge { /* bytes of a rank, and the kernels that move them */
+    double bytes, kernels;
+};
+
+static int add_elementwise(struct ring_state *state, const char *name, int64_t rank, struct merge merge,
+                           const int after[2])
 {
-    struct task task = {.kind = TASK_ELEMENTWISE, .name = name, .rank = rank, .bytes = bytes};
+    struct task task = {.kind = TASK_ELEMENTWISE,
+                        .name = name,
+                        .rank = rank,
+                        .bytes = merge.bytes,
+                        .kernels = merge.bytes > 0 ? merge.kernels : 0};
     return task_graph_add(state->graph, &task, after, 2);
 }
 
@@ -278,15 +363,17 @@ static int *add_gather(struct ring_state *state)
     return indexes(state->graph, task_graph_add(state->graph, &task, NULL, 0));
 }
 
-static double rank_step_merge(const struct ring_state *state, int64_t rank, int64_t step)
+static struct merge rank_step_merge(const struct ring_state *state, int64_t rank, int64_t step)
 {
-    struct token_layout tokens = problem_tokens(state->problem);
+    const struct attention_problem *problem = state->problem;
+    const struct merge_traits *merge = merges(problem, state->is_backward);
+    struct token_layout tokens = problem_tokens(problem);
     if (step == 0) {
-        return merges(state->problem, state->is_backward)->start * problem_output_elements(state->problem);
+        return (struct merge){start_bytes(problem, state->is_backward), first_kernels(merge)};
     }
-    return ring_block(&tokens, rank, step).pairs < 1
-               ? 0
-               : step_merge_bytes(state->problem, state->is_backward, step <= rank);
+    bool is_skipped = ring_block(&tokens, rank, step).pairs < 1;
+    double bytes = is_skipped ? 0 : step_merge_bytes(problem, state->is_backward, step <= rank);
+    return (struct merge){bytes, merge->step_kernels};
 }
 
 /* The compute of a step on every rank: kernel, then the merge unless merges wait for the end. */
@@ -299,8 +386,8 @@ static void add_computes(struct ring_state *state, int64_t step)
         kernel.attention = problem_call(state->problem, ring_block(&tokens, r, step), state->is_backward);
         int after[2] = {state->compute[r], state->kv[r]};
         int merge_after[2] = {task_graph_add(state->graph, &kernel, after, 2), -1};
-        state->compute[r] =
-            add_elementwise(state, "merge", r, merges_now ? rank_step_merge(state, r, step) : 0, merge_after);
+        struct merge merge = merges_now ? rank_step_merge(state, r, step) : (struct merge){0, 0};
+        state->compute[r] = add_elementwise(state, "merge", r, merge, merge_after);
     }
 }
 
@@ -309,7 +396,7 @@ static void add_waits(struct ring_state *state, const int *hops)
 {
     for (int64_t r = 0; r < state->graph->ranks; r++) {
         int after[2] = {state->compute[r], hops[r]};
-        state->compute[r] = add_elementwise(state, "wait", r, 0, after);
+        state->compute[r] = add_elementwise(state, "wait", r, (struct merge){0, 0}, after);
     }
 }
 
@@ -317,12 +404,12 @@ static void add_end_merges(struct ring_state *state)
 {
     const struct merge_traits *merge = merges(state->problem, state->is_backward);
     for (int64_t r = 0; r < state->graph->ranks; r++) {
-        double bytes = merge->end * problem_output_elements(state->problem);
+        struct merge end = {end_bytes(state->problem, state->is_backward, r), merge->end_kernels};
         for (int64_t step = 0; merge->is_at_end && step < state->graph->ranks; step++) {
-            bytes += rank_step_merge(state, r, step);
+            end.bytes += rank_step_merge(state, r, step).bytes;
         }
         int after[2] = {state->compute[r], state->gradient[r]};
-        state->compute[r] = add_elementwise(state, "merge", r, bytes, after);
+        state->compute[r] = add_elementwise(state, "merge", r, end, after);
     }
 }
 

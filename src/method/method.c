@@ -142,7 +142,10 @@ struct attention_call problem_call(const struct attention_problem *problem, stru
                                    .head_dim = problem->head_dim,
                                    .value_head_dim = problem->value_head_dim,
                                    .element_bytes = problem->element_bytes,
-                                   .is_backward = is_backward};
+                                   .is_backward = is_backward,
+                                   .clock_hz = problem->clock_hz,
+                                   .is_step = problem->traits->kernel_merges && problem->ranks > 1,
+                                   .sums_gradients = problem->traits->calls_by_chunk && problem->ranks > 1};
 }
 
 double problem_attention_time(const struct attention_problem *problem, struct attention_block block, bool is_backward)
@@ -154,6 +157,78 @@ double problem_attention_time(const struct attention_problem *problem, struct at
 double problem_overlapped(const struct attention_problem *problem, double compute_s, double link_s)
 {
     return fmax(link_s, compute_s + problem->link_sm_share * link_s);
+}
+
+struct shared_gpu { /* a kernel of equal blocks beside a transfer that takes some multiprocessors until it is over */
+    double blocks, block_s;
+    double sm_count, taken, link_s;
+};
+
+static bool has_ended(const struct shared_gpu *gpu, double time_s)
+{
+    static const double slip = 1e-9; /* of the division of a multiple */
+    double others = floor(time_s / gpu->block_s + slip) * (gpu->sm_count - gpu->taken);
+    double late = floor(fmax(time_s - gpu->link_s, 0) / gpu->block_s + slip) * gpu->taken;
+    return others + late >= gpu->blocks - slip;
+}
+
+/* The first moment by which enough whole blocks have begun and ended: a multiple of a block's time from the start, or from the end of
+ * the transfer. */
+static double whole_blocks_time(const struct shared_gpu *gpu)
+{
+    double from_start_s = gpu->block_s;
+    double from_link_s = gpu->link_s + gpu->block_s;
+    while (!has_ended(gpu, from_start_s) && from_start_s < from_link_s + gpu->blocks * gpu->block_s) {
+        from_start_s += gpu->block_s;
+    }
+    while (from_link_s < from_start_s && !has_ended(gpu, from_link_s)) {
+        from_link_s += gpu->block_s;
+    }
+    return fmin(from_start_s, from_link_s);
+}
+
+/* A kernel of NCCL and one of a few long blocks: what finds its multiprocessor taken begins when the transfer is over. */
+static double beside_transfer(const struct attention_problem *problem, const struct beside *beside, double blocks,
+                              double link_s)
+{
+    enum { FEW_WAVES = 4 };
+    double sm_count = problem->hardware->gpu.sm_count.value;
+    double taken = problem->link_sm_share * sm_count;
+    double waves = ceil(blocks / sm_count);
+    double shared_s = beside->kernel_s + problem->link_sm_share * link_s;
+    bool is_even = !beside->block.is_causal && beside->kernel_s > 0;
+    if (is_even && waves <= FEW_WAVES && taken > 0) {
+        const struct shared_gpu gpu = {blocks, beside->kernel_s / waves, sm_count, taken, link_s};
+        shared_s = fmax(beside->kernel_s, whole_blocks_time(&gpu));
+    }
+    return fmax(link_s, shared_s + beside->other_s);
+}
+
+/* A copy inside the GPU runs on its multiprocessors, before what was queued at a lower priority; for nothing while the kernel
+ * starts, and where enough of them are idle. */
+static double beside_copy(const struct attention_problem *problem, const struct attention_tiling *tiling,
+                          const struct beside *beside, double blocks, double link_s)
+{
+    const struct attention_harness *harness = &problem->curve->harness;
+    double sm_count = problem->hardware->gpu.sm_count.value;
+    double idle = fmax(sm_count - blocks, 0);
+    double displaced = 1 - fmin(idle / harness->copy_sms.value, 1);
+    double start_s = tiling->start.value / problem->curve->clock.most_hz.value;
+    double busy_s = beside->kernel_s > 0 ? beside->kernel_s + displaced * fmax(link_s - start_s, 0) : 0;
+    double waited_s = link_s >= beside->kernel_s && link_s > 0 ? harness->wait.value : 0;
+    return fmax(link_s, busy_s) + waited_s + beside->other_s;
+}
+
+double problem_beside(const struct attention_problem *problem, const struct beside *beside, double link_s)
+{
+    struct attention_call call = problem_call(problem, beside->block, beside->is_backward);
+    const struct attention_tiling *tiling = attention_tiling_of(&call);
+    if (tiling == NULL) {
+        return problem_overlapped(problem, beside->kernel_s + beside->other_s, link_s);
+    }
+    double blocks = attention_thread_blocks(tiling, &call);
+    return problem->is_local ? beside_copy(problem, tiling, beside, blocks, link_s)
+                             : beside_transfer(problem, beside, blocks, link_s);
 }
 
 /* On one rank every exchange but the materialised scores is the plain kernel. */

@@ -47,8 +47,13 @@ struct merge_traits {
     double full_step;    /* per element of O, for a step whose queries are all there */
     double partial_step; /* the same for a step of half of the queries, counted over all elements of O */
     double end;          /* per element of O, once */
+    double partial_end;  /* the same on ranks that had steps of half of the queries */
+    double kv_start;     /* backward: per element of K and V, with the first step */
     double kv_step;      /* backward: per element of K and V and step, accumulation of dK and dV */
+    double kv_end;       /* backward: per element of K and V, once */
+    bool kv_is_of_block; /* kv_step counts the keys that the step saw, not all of the shard */
     bool is_at_end;      /* all steps' merges run after the last step instead of inside their own */
+    double start_kernels, step_kernels, end_kernels; /* that move these bytes, where their latency counts */
 };
 
 struct method_traits {
@@ -58,16 +63,23 @@ struct method_traits {
     const char *source;     /* where the row was read */
     enum exchange exchange;
     enum token_order order;
-    int messages;           /* per hop, or collectives per pass over q, k, v, o */
-    double gradient_bytes;  /* ring: of an element of dK, dV on the wire: 0 as K and V, 4 float32 */
-    bool gradients_trail;   /* ring: the gradient hop of a step hides behind the next step, the last is exposed: P
+    int messages;          /* per hop, or collectives per pass over q, k, v, o */
+    double gradient_bytes; /* ring, gather: of an element of dK, dV on the wire: 0 as K and V, 4 float32 */
+    bool gradients_trail;  /* ring: the gradient hop of a step hides behind the next step, the last is exposed: P
                                      hops; else it hides behind its own step, in one message with K and V: P - 1 hops */
-    bool gathers_first;     /* ring: keys and values come by one all-gather behind the first step instead of hops */
-    bool exposes_hops;      /* ring: a hop lengthens the step that it runs beside by all its time */
-    bool is_overlapped;     /* gather, all-to-all: pieces travel while others are computed */
-    bool repeats_kv_heads;  /* all-to-all: P > K allowed by sending every key-value head P / K times */
-    bool gathers_positions; /* 8 bytes per token of the sequence gathered in every forward */
-    double copy_passes;     /* gather: passes over F per gather or scatter; all-to-all: per tensor, pack and unpack */
+    bool gathers_first;    /* ring: keys and values come by one all-gather behind the first step instead of hops */
+    bool exposes_hops;     /* ring: a hop lengthens the step that it runs beside by all its time */
+    bool is_overlapped;    /* gather, all-to-all: pieces travel while others are computed */
+    bool kernel_merges;    /* ring: the attention kernel adds its result to float32 sums; backward its work around the
+                                     steps is in the merges */
+    bool
+        calls_by_chunk; /* gather: a call for each of the two chunks of a zig-zag shard, dK and dV added to float32 sums */
+    bool joins_exchanges;        /* all-to-all: the tensors of a direction in one exchange */
+    bool repeats_kv_heads;       /* all-to-all: P > K allowed by sending every key-value head P / K times */
+    bool gathers_positions;      /* 8 bytes per token of the sequence gathered in every forward */
+    double backward_copy_passes; /* gather: over F in backward; 0: twice copy_passes */
+    double copy_kernels;         /* of a pass, where their latency counts */
+    double copy_passes; /* gather: passes over F per gather or scatter; all-to-all: per tensor, pack and unpack */
     struct merge_traits forward_merge;
     struct merge_traits backward_merge;
     struct buffer_traits forward_buffers;
@@ -81,6 +93,9 @@ struct method_traits {
 /* The row of a pair, or NULL when the pair is illegal or not built yet. */
 const struct method_traits *method_traits(enum method_id method, enum framework_id framework);
 bool method_is_built(enum method_id method, enum framework_id framework);
+/* What the project's own kernels do when they are measured (src/cuda/methods.cu): rows apart, since nobody trains with them.
+ * `sends_float32`: the gradients of keys and values travel in float32, else in bf16. NULL: not there. */
+const struct method_traits *method_harness_traits(enum method_id method, bool sends_float32);
 
 /* ---- one attention layer ---------------------------------------------------------------------------------------- */
 
@@ -103,6 +118,10 @@ struct attention_problem {
     bool is_full;
     double window;
     double link_sm_share; /* of the SMs that a transfer's kernels take from the attention they run beside */
+    double clock_hz;      /* of the step around it; 0: what long runs of attention alone settle at */
+    bool is_local;        /* the ranks are on one GPU: a transfer is a copy inside it (eq. 39a) */
+    bool has_rank;        /* price this rank instead of the slowest */
+    int64_t rank;
 };
 
 /* The problem of one layer; window: keys that a query of this layer sees, 0 all. */
@@ -164,7 +183,8 @@ struct task {
     int64_t peer; /* TASK_HOP: receiver */
     struct attention_call attention;
     struct gemm_call gemm;
-    double share; /* of the kernel's or collective's time: 1, or 1/n of one split in n pieces */
+    double share;   /* of the kernel's or collective's time: 1, or 1/n of one split in n pieces */
+    double kernels; /* TASK_ELEMENTWISE: whose latency counts */
     enum collective operation;
     double bytes; /* TASK_HOP, TASK_COLLECTIVE (as enum collective), TASK_ELEMENTWISE */
     int first_after;
@@ -211,5 +231,12 @@ struct attention_call problem_call(const struct attention_problem *problem, stru
 double problem_attention_time(const struct attention_problem *problem, struct attention_block block, bool is_backward);
 /* Compute beside a transfer: the transfer's kernels hold some SMs while it lasts (eq. 39). */
 double problem_overlapped(const struct attention_problem *problem, double compute_s, double link_s);
+/* The same where the kernel beside it is known by its thread blocks (eq. 39a); other_s: what follows it in the step. */
+struct beside {
+    struct attention_block block;
+    bool is_backward;
+    double kernel_s, other_s;
+};
+double problem_beside(const struct attention_problem *problem, const struct beside *beside, double link_s);
 
 #endif

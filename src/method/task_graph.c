@@ -68,7 +68,7 @@ double task_time(const struct attention_problem *problem, const struct task *tas
     case TASK_GEMM:
         return task->share * gemm_time(&hardware->gpu, &task->gemm);
     case TASK_ELEMENTWISE:
-        return elementwise_time(&hardware->gpu, task->bytes, 0);
+        return elementwise_time(&hardware->gpu, task->bytes, task->kernels);
     case TASK_COLLECTIVE:
         return task->share * collective_time(hardware, group_of(problem, task), task->operation, task->bytes);
     case TASK_HOP:

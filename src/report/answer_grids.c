@@ -34,6 +34,24 @@ const char *report_fit_text(struct sp_arena *arena, const struct estimate *estim
                      gib(arena, estimate->host_capacity_bytes));
 }
 
+/* "12.3 s (11.9-12.8)", "198 ms (190-207)". */
+static const char *step_text(struct sp_arena *arena, const struct estimate *estimate)
+{
+    static const double second = 1;
+    static const double millisecond = 1e-3;
+    const char *step = report_step_time(arena, estimate->step_time_s);
+    if (estimate->step_time_low_s <= 0) {
+        return step;
+    }
+    double unit = estimate->step_time_s < second ? millisecond : second;
+    if (estimate->step_time_s < millisecond) {
+        return sp_format(arena, "%s (%s-%s)", step, report_step_time(arena, estimate->step_time_low_s),
+                         report_step_time(arena, estimate->step_time_high_s));
+    }
+    return sp_format(arena, "%s (%s-%s)", step, report_three(arena, estimate->step_time_low_s / unit),
+                     report_three(arena, estimate->step_time_high_s / unit));
+}
+
 void report_headline(struct sp_arena *arena, const struct answer *answer, struct report_headline *headline)
 {
     const struct estimate *estimate = answer->estimate;
@@ -44,7 +62,7 @@ void report_headline(struct sp_arena *arena, const struct answer *answer, struct
     *headline = (struct report_headline){
         .step =
             {
-                report_step_time(arena, estimate->step_time_s),
+                step_text(arena, estimate),
                 sp_format(arena, "%s tokens/s/GPU", report_three(arena, estimate->tokens_per_s_per_gpu)),
                 sp_format(arena, "MFU %s %%  HFU %s %%", report_percent(arena, estimate->mfu_frac),
                           report_percent(arena, estimate->hfu_frac)),

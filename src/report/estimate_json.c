@@ -55,6 +55,8 @@ static const struct report_key fit_keys[] = {
     {"host_bytes", REPORT_KEY_NUMBER, offsetof(struct estimate, host_bytes), NULL},
     {"host_capacity_bytes", REPORT_KEY_NUMBER, offsetof(struct estimate, host_capacity_bytes), NULL},
     {"peak_allocated_bytes", REPORT_KEY_NUMBER, offsetof(struct estimate, peak_allocated_bytes), NULL},
+    {"peak_allocated_low_bytes", REPORT_KEY_NUMBER, offsetof(struct estimate, peak_allocated_low_bytes), NULL},
+    {"peak_allocated_high_bytes", REPORT_KEY_NUMBER, offsetof(struct estimate, peak_allocated_high_bytes), NULL},
     {"peak_reserved_bytes", REPORT_KEY_NUMBER, offsetof(struct estimate, peak_reserved_bytes), NULL},
     {.key = NULL},
 };
@@ -238,7 +240,16 @@ static void put_memory(struct report_tree *tree, const struct estimate *estimate
     put_items(tree, "memory_bytes", memory_names, estimate->memory_bytes);
 }
 
-/* The interval stays null until the hardware is calibrated. */
+/* Null where the hardware is not calibrated. */
+static void put_known(struct report_tree *tree, const char *key, double value)
+{
+    if (value > 0) {
+        report_tree_number(tree, key, value);
+    } else {
+        report_tree_null(tree, key);
+    }
+}
+
 static void put_time(struct report_tree *tree, const struct answer *answer)
 {
     const struct estimate *estimate = answer->estimate;
@@ -247,8 +258,8 @@ static void put_time(struct report_tree *tree, const struct answer *answer)
         report_tree_number(tree, "forward_s", estimate->stage_forward_s);
         report_tree_number(tree, "backward_s", estimate->stage_backward_s);
     }
-    report_tree_null(tree, "step_time_low_s");
-    report_tree_null(tree, "step_time_high_s");
+    put_known(tree, "step_time_low_s", estimate->step_time_low_s);
+    put_known(tree, "step_time_high_s", estimate->step_time_high_s);
     report_tree_keys(tree, rate_keys, estimate);
     put_items(tree, "time_s", time_names, estimate->time_s);
     report_tree_begin(tree, "hbm", SP_JSON_OBJECT);
@@ -305,6 +316,9 @@ static void put_explanation(struct report_tree *tree, const struct estimate *est
     report_tree_number(tree, "slowest_stage", (double)(estimate->slowest_stage + 1));
     report_tree_number(tree, "stage_forward_s", estimate->stage_forward_s);
     report_tree_number(tree, "stage_backward_s", estimate->stage_backward_s);
+    if (estimate->clock_hz > 0) {
+        report_tree_number(tree, "clock_hz", estimate->clock_hz);
+    }
     put_items(tree, "moment_bytes", moment_names, estimate->moment_bytes);
     put_rows(tree, "tensors", &tensors);
     put_rows(tree, "operators", &operators);

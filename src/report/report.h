@@ -484,6 +484,19 @@ const char *report_data_hash(struct sp_arena *arena, const struct question *ques
 bool report_hash_file(uint64_t *hash, const char *path, struct sp_error *err) SP_MUST_CHECK;
 bool report_hash_all(struct sp_arena *arena, uint64_t *hash, struct sp_error *err) SP_MUST_CHECK;
 
+/* ---- calibration (calibration_*.c) ------------------------------------------------------------------------------- */
+
+struct report_calibration {
+    const struct calibration *calibration;
+    const char *path; /* where the hardware was written; NULL: nowhere */
+};
+/* In any format; CSV has a row a curve. */
+void report_calibration(const struct report_style *style, struct sp_arena *arena,
+                        const struct report_calibration *report);
+void report_calibration_table(const struct report_style *style, struct sp_arena *arena,
+                              const struct report_calibration *report);
+const struct sp_json *report_calibration_tree(struct sp_arena *arena, const struct report_calibration *report);
+
 /* ---- grids (grid.c) --------------------------------------------------------------------------------------------- */
 
 struct report_column {

@@ -24,6 +24,7 @@ bool plan_answer(const struct plan_question *question, const struct plan_layout 
         return false;
     }
     step_estimate(resolved, estimate);
+    step_interval(resolved, estimate);
     step_remarks(resolved, estimate);
     return check_figures(layout, estimate, err);
 }

@@ -48,7 +48,7 @@ void assumed_inputs(const struct request *request, struct question *question)
 }
 
 /* When a figure counts. */
-enum figure_use { USE_ALWAYS, USE_NETWORK, USE_LINKS, USE_RING, USE_OFFLOAD, USE_FP8, USE_POWER };
+enum figure_use { USE_ALWAYS, USE_NETWORK, USE_LINKS, USE_RING, USE_OFFLOAD, USE_FP8, USE_POWER, USE_CLOCK };
 
 /* Figures in use, by the path that sets them. */
 struct used_figure {
@@ -74,6 +74,7 @@ static const struct used_figure used_figures[] = {
     USED("gpu.gemm.sustained_factor", hardware.gpu.gemm.sustained, USE_ALWAYS),
     USED("gpu.gemm_fp8.sustained_factor", hardware.gpu.gemm_fp8.sustained, USE_FP8),
     USED("gpu.power_exponent", hardware.gpu.power_exponent, USE_POWER),
+    USED("gpu.clock_exponent", hardware.gpu.clock_exponent, USE_CLOCK),
     USED("network.bandwidth", hardware.network.bandwidth, USE_NETWORK),
     USED("network.efficiency", hardware.network.efficiency, USE_NETWORK),
     USED("network.collective_efficiency", hardware.network.collective_efficiency, USE_NETWORK),
@@ -118,6 +119,8 @@ static bool is_used(const struct question *question, enum figure_use use)
         return question->layout.offloads_optimizer;
     case USE_FP8:
         return question->layout.precision == DTYPE_FP8;
+    case USE_CLOCK:
+        return !question->run.is_attention_only;
     case USE_POWER:
         return question->hardware.gpu.power_limit.value < question->hardware.gpu.curve_power_limit.value;
     }
@@ -151,6 +154,10 @@ void assumed_figures(struct question *question)
     const struct attention_curve *curve = gpu_attention_curve(&hardware->gpu, question->layout.attention);
     if (curve != NULL) {
         assume_curve(question, sp_format(question->arena, "%s attention curve", curve->kernel), curve->kind);
+        if (curve->n_tilings > 0 && is_uncertain(curve->tilings[0].step.kind)) {
+            sp_texts_add(&question->assumed, "%s attention tiles (%s)", curve->kernel,
+                         sp_figure_kind_names[curve->tilings[0].step.kind]);
+        }
     }
     assume_curve(question, "GEMM curve", hardware->gpu.gemm.kind);
     if (is_used(question, USE_FP8)) {

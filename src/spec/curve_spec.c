@@ -17,6 +17,7 @@ static void fill_time_curve(struct sp_arena *arena, const struct curve_point *po
         .kind = (enum sp_figure_kind)from.kind,
         .source = from.source,
         .note = from.note,
+        .spread = from.spread,
         .n_points = (int)count,
         .log_bytes = curve_log_x(arena, points, count),
         .log_seconds = curve_log_y(arena, points, count),
@@ -45,6 +46,13 @@ static const struct sp_field ceiling_fields[] = {
      .is_required = true,                                                                                              \
      .help = "by pass",                                                                                                \
      .fields = ceiling_fields},                                                                                        \
+        {.key = "clock",                                                                                               \
+         .type = SP_FIELD_FIGURE,                                                                                      \
+         .dimension = SP_HERTZ,                                                                                        \
+         .offset = (base) + offsetof(struct gemm_curve, clock),                                                        \
+         .min = 1e8,                                                                                                   \
+         .max = 1e10,                                                                                                  \
+         .help = "clock at which a long run of products alone settles"},                                               \
     {                                                                                                                  \
         .key = "sustained_factor", .type = SP_FIELD_FIGURE, .dimension = SP_FRACTION,                                  \
         .offset = (base) + offsetof(struct gemm_curve, sustained), .min = 0.1, .max = 1, .is_required = true,          \
@@ -110,6 +118,7 @@ bool gemm_curve_decode(const struct sp_decoder *decoder, const struct sp_json *j
     file.curve.kind = (enum sp_figure_kind)file.table.from.kind;
     file.curve.source = file.table.from.source;
     file.curve.note = file.table.from.note;
+    file.curve.spread = file.table.from.spread;
     *(struct gemm_curve *)target = file.curve;
     return true;
 }

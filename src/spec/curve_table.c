@@ -23,6 +23,16 @@ bool curve_keep_array(const struct sp_decoder *decoder, const struct sp_json *js
     return true;
 }
 
+bool curve_keep_object(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                       struct sp_error *err)
+{
+    if (json->type != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: %s: expected an object", decoder->file, path);
+    }
+    *(const struct sp_json **)target = json;
+    return true;
+}
+
 static bool check_columns(const struct curve_reading *reading, const struct curve_table *table, struct sp_error *err)
 {
     const struct sp_json *name = table->columns->first;
@@ -234,10 +244,12 @@ struct curve_provenance curve_joined(struct sp_arena *arena, const struct curve_
     const struct curve_provenance *first = next_table(points, count, -1);
     assert(first != NULL);
     struct sp_texts sources = {.arena = arena};
+    struct curve_provenance joined = *first;
     for (const struct curve_provenance *from = first; from != NULL; from = next_table(points, count, from->order)) {
         sp_texts_add(&sources, "%s", from->source);
+        bool is_known = joined.spread > 0 && from->spread > 0;
+        joined.spread = is_known ? fmax(joined.spread, from->spread) : 0;
     }
-    struct curve_provenance joined = *first;
     joined.source = sp_join(arena, sources.items, sources.count, "; ");
     return joined;
 }

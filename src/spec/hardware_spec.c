@@ -42,6 +42,12 @@
         FIGURE(gpu_spec, curve_power_limit, SP_WATT, 1, 1e5, true,                                                     \
                "power limit under which the curves were measured"),                                                    \
         FIGURE(gpu_spec, power_exponent, SP_PURE, 0, 2, true, "sustained rates fall with power to this exponent"),     \
+        FIGURE(gpu_spec, max_clock, SP_HERTZ, 1e8, 1e10, false, "highest clock of the multiprocessors"),               \
+        FIGURE(gpu_spec, static_power, SP_WATT, 0, 1e5, false, "power at that clock without work"),                    \
+        FIGURE(gpu_spec, memory_power, SP_WATT, 1, 1e5, false,                                                         \
+               "power at that clock of kernels that only move memory"),                                                \
+        FIGURE(gpu_spec, clock_exponent, SP_PURE, 1, 4, false,                                                         \
+               "power beyond static grows with clock to this exponent"),                                               \
         FIGURE(gpu_spec, network_communication_sms, SP_COUNT, 0, 1e5, true,                                            \
                "multiprocessors that a transfer over the network holds while it runs beside compute"),                 \
         FIGURE(gpu_spec, communication_sms, SP_COUNT, 0, 1e5, true,                                                    \
@@ -361,12 +367,10 @@ bool hardware_decode(struct sp_arena *arena, const char *path, const struct sp_j
            hardware_check(hardware, path, SP_ERROR_INPUT, err);
 }
 
-bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
-                   struct hardware_spec *hardware, struct sp_error *err)
+bool hardware_from_json(struct sp_arena *arena, const char *path, const struct sp_json *json,
+                        struct hardware_spec *hardware, struct sp_error *err)
 {
-    const char *path = data_find(arena, "hardware", name_or_path, err);
-    const struct sp_json *json = path == NULL ? NULL : sp_json_read(arena, path, err);
-    if (json == NULL || !hardware_decode(arena, path, json, hardware, err)) {
+    if (!hardware_decode(arena, path, json, hardware, err)) {
         return false;
     }
     hardware->gpu.curve_hbm_bandwidth = hardware->gpu.hbm_bandwidth.value;
@@ -374,6 +378,17 @@ bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char 
     hardware->gpu.curve_peak_fp8 = hardware->gpu.peak_fp8.value;
     hardware->intra.curve_bandwidth = hardware->intra.bandwidth.value;
     hardware->intra.curve_latency = hardware->intra.latency.value;
+    return true;
+}
+
+bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
+                   struct hardware_spec *hardware, struct sp_error *err)
+{
+    const char *path = data_find(arena, "hardware", name_or_path, err);
+    const struct sp_json *json = path == NULL ? NULL : sp_json_read(arena, path, err);
+    if (json == NULL || !hardware_from_json(arena, path, json, hardware, err)) {
+        return false;
+    }
     if (network_name != NULL && strcmp(network_name, "ideal") == 0) {
         return make_ideal(hardware, err);
     }

@@ -43,19 +43,27 @@ const char *const offloads_state_names[] = {"optimizer", "together", "either", N
         FLAG(framework_spec, pads_vocabulary, "vocabulary rounded up to a multiple of 128 x tp"),                      \
         FLAG(framework_spec, combines_tp_and_pp, "its sequence parallelism runs beside tp and pp"),                    \
         FLAG(framework_spec, shards_in_pipelines, "ZeRO 2 and 3 run beside pipeline stages"),                          \
+        FLAG(framework_spec, stops_recompute_early, "eager layers are rebuilt only up to the last tensor needed"),     \
         CHOICE(framework_spec, offloads_activations, offloads_activations_names, "what it sends to the host"),         \
         CHOICE(framework_spec, offloads_state, offloads_state_names, "what of the state lives on the host"),           \
         FIGURE(framework_spec, step_host_forward, SP_SECONDS, 0, 1, "host time of one step of a ring, forward"),       \
         FIGURE(framework_spec, step_host_backward, SP_SECONDS, 0, 1, "host time of one step of a ring, backward"),     \
         FIGURE(framework_spec, offload_overhead, SP_SECONDS, 0, 1000,                                                  \
                "time per step that an offloaded optimizer adds to its transfers"),                                     \
+        FIGURE(framework_spec, gather_copy_passes, SP_PURE, 0, 100, "ZeRO 3: passes over weights that were gathered"), \
+        FIGURE(framework_spec, scatter_copy_passes, SP_PURE, 0, 100, "ZeRO 3: passes over gradients to be scattered"), \
+        FIGURE(framework_spec, optimizer_bandwidth, SP_FRACTION, 0.01, 1,                                              \
+               "share of the element-wise bandwidth that the optimizer's kernels reach"),                              \
         FIGURE(framework_spec, tp_overlap, SP_FRACTION, 0, 1, "share of tp collectives hidden by products"),           \
         FIGURE(framework_spec, host_tail, SP_SECONDS, 0, 100, "host time at the end of a step, GPU drained"),          \
         FIGURE(framework_spec, gemm_workspace, SP_BYTES, 0, 1e12, "workspace of matrix products"),                     \
         FIGURE(framework_spec, attention_workspace, SP_BYTES, 0, 1e12, "workspace of attention, rope tables"),         \
         FIGURE(framework_spec, collective_buffers, SP_BYTES, 0, 1e12, "NCCL buffers outside the allocator"),           \
         FIGURE(framework_spec, allocator_slack, SP_FRACTION, 0, 1, "reserved over allocated memory, minus one"),       \
-        FIGURE(framework_spec, bucket_bytes, SP_BYTES, 0, 1e12, "gradient bucket in flight")
+        FIGURE(framework_spec, bucket_bytes, SP_BYTES, 0, 1e12, "gradient bucket in flight"),                          \
+        FIGURE(framework_spec, time_spread, SP_FRACTION, 0, 1,                                                         \
+               "standard deviation of step times, beyond the figures'"),                                               \
+        FIGURE(framework_spec, memory_spread, SP_FRACTION, 0, 1, "standard deviation of peak_allocated_bytes")
 
 static const struct sp_field framework_file_fields[] = {
     TEXTS(framework_spec, "\"seqplan.framework/1\""),

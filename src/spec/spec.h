@@ -108,6 +108,7 @@ struct gemm_curve {
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int64_t tile_rows;
     int64_t tile_columns;
     int n_points[N_GEMM_PASSES];
@@ -115,6 +116,7 @@ struct gemm_curve {
     const double *flop_per_s[N_GEMM_PASSES];
     struct sp_figure ceiling[N_GEMM_PASSES];
     struct sp_figure sustained;
+    struct sp_figure clock; /* at which a long run of products alone settles; kind none: not known */
 };
 
 /* Rates of one attention kernel. FLOPs: 4 s^2 H d forward, half of it causal, 2.5 times backward. */
@@ -126,21 +128,63 @@ struct attention_line { /* one (pass, mask, head_dim, heads): rate by sequence l
     int n_points;
     const double *log_sequence;
     const double *flop_per_s;
-    double ceiling; /* what long calls sustain; 0: none known */
+    double ceiling;  /* what long calls sustain; 0: none known */
+    double clock_hz; /* at which a long run of them alone settles; 0: not known */
+};
+/* How a kernel goes about one (pass, head_dim): thread blocks that each own some rows, one block a multiprocessor at a time,
+ * and walk over the rows on the other side in steps. Cycles of the multiprocessor's clock (docs/model.md, eq. 28). */
+struct attention_tiling {
+    bool is_backward;
+    int64_t head_dim;
+    struct sp_figure block_rows;   /* that a block owns: queries forward, keys backward */
+    struct sp_figure step_rows;    /* of a step: keys forward, queries backward */
+    struct sp_figure start;        /* cycles before the first block and after the last */
+    struct sp_figure block;        /* of a block besides its steps */
+    struct sp_figure step;         /* of a step */
+    struct sp_figure mask;         /* more for a block that the mask cuts */
+    struct sp_figure merge;        /* more where it merges its result into float32 sums */
+    struct sp_figure cached_merge; /* the same where these are in the L2 */
+    struct sp_figure sum;          /* backward: more where it adds dK and dV to float32 sums */
+    struct sp_figure
+        power; /* that products at the whole rate draw at the reference clock, watts beyond the idle power */
+};
+/* The clock that a GPU's power limit leaves (eq. 29). */
+struct attention_clock {
+    struct sp_figure flop_per_cycle; /* of all multiprocessors */
+    struct sp_figure reference_hz;
+    struct sp_figure most_hz; /* with busy tensor cores, whatever the power */
+    struct sp_figure idle_power;
+    struct sp_figure exponent; /* power grows with the clock to this */
+    double headroom;           /* of the power, where the GPU idles between runs: 1 none. No figure of the file */
+};
+/* What a run of the measuring program has besides its kernels (eq. 29a, 39a). */
+struct attention_harness {
+    struct sp_figure latency;      /* of a kernel that was queued behind another */
+    struct sp_figure pause;        /* between the samples that it takes */
+    struct sp_figure memory_power; /* of kernels that only move memory, as a share of what the limit leaves */
+    struct sp_figure wait;         /* for the other stream, where a step has to */
+    struct sp_figure copy_sms;     /* that a copy inside the GPU needs to run at its whole rate */
+    struct sp_figure clock_spread; /* between GPUs of one kind at the power limit, relative */
 };
 struct attention_curve {
-    const char *kernel; /* "cudnn", "fa2", "fa3", "fa4" */
+    const char *kernel; /* "cudnn", "fa2", "fa3", "fa4", "seqplan" */
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int n_lines;
     const struct attention_line *lines; /* sorted by pass, mask, head_dim, heads */
+    int n_tilings;                      /* 0: the lines alone */
+    const struct attention_tiling *tilings;
+    struct attention_clock clock;
+    struct attention_harness harness;
 };
 
 struct time_curve { /* seconds by bytes, ascending, log-log interpolated */
     enum sp_figure_kind kind;
     const char *source;
     const char *note;
+    double spread; /* relative standard deviation of a call that is priced through it; 0: not known */
     int n_points;
     const double *log_bytes;
     const double *log_seconds;
@@ -166,6 +210,10 @@ struct gpu_spec {
     struct sp_figure launch_latency;
     struct sp_figure curve_power_limit; /* power limit under which the curves below were measured */
     struct sp_figure power_exponent;    /* below it their sustained rates fall with power to this exponent */
+    struct sp_figure max_clock;         /* of the multiprocessors */
+    struct sp_figure static_power;      /* at that clock, without work */
+    struct sp_figure memory_power;      /* at that clock, under kernels that only move memory */
+    struct sp_figure clock_exponent;    /* power beyond static_power grows with the clock to this exponent */
     struct sp_figure
         network_communication_sms;      /* the same for a transfer that leaves the node: the NICs move the data */
     struct sp_figure communication_sms; /* SMs that NCCL's kernels hold while a transfer runs beside compute */
@@ -175,6 +223,8 @@ struct gpu_spec {
     struct time_curve copy;
     int n_attention;
     const struct attention_curve *attention;
+    /* What an interval asks for: times of products and of attention longer by this share. */
+    double gemm_slower, attention_slower;
     /* Figures of the file as the curves know them: --set of the figure scales the curves by the ratio. */
     double curve_hbm_bandwidth;
     double curve_peak_bf16;
@@ -203,9 +253,10 @@ struct intra_spec { /* the links inside a node */
     const char *note;
     struct sp_figure bandwidth; /* per direction and GPU */
     struct sp_figure latency;
-    bool has_direct_links;  /* no switch: the links of a GPU are divided among the others of its domain */
-    double curve_latency;   /* of the file: what --set intra.latency adds is added to the tables, once a round */
-    double curve_bandwidth; /* of the file: --set intra.bandwidth scales the tables by the ratio */
+    double slower[N_COLLECTIVES]; /* what an interval asks for: times of a table longer by this share */
+    bool has_direct_links;        /* no switch: the links of a GPU are divided among the others of its domain */
+    double curve_latency;         /* of the file: what --set intra.latency adds is added to the tables, once a round */
+    double curve_bandwidth;       /* of the file: --set intra.bandwidth scales the tables by the ratio */
     int n_lines;
     const struct collective_line *lines; /* sorted by operation, ranks */
 };
@@ -251,6 +302,9 @@ struct hardware_spec {
 /* name_or_path: a name in hardware/ or a file; network_name NULL keeps the node's own, "ideal" sets is_ideal on it. */
 bool hardware_read(struct sp_arena *arena, const char *name_or_path, const char *network_name,
                    struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
+/* A file's content as if it had been read from `path`, which errors name. Borrows path and json. */
+bool hardware_from_json(struct sp_arena *arena, const char *path, const struct sp_json *json,
+                        struct hardware_spec *hardware, struct sp_error *err) SP_MUST_CHECK;
 /* GPUs of the largest cluster that its links join: a node or a domain where there is no network between nodes. */
 int64_t hardware_largest_cluster(const struct hardware_spec *hardware);
 /* Paths beginning with gpu., node., intra., network. */
@@ -315,6 +369,7 @@ struct framework_spec {
     bool pads_vocabulary;           /* rows of embedding and output layer rounded up to 128 x tp */
     bool combines_tp_and_pp;        /* its sequence parallelism runs beside tp and pp */
     bool shards_in_pipelines;       /* ZeRO 2 and 3 run beside pipeline stages */
+    bool stops_recompute_early;     /* a layer is rebuilt up to the last tensor that backward needs (eager kernels) */
     const char *schedules;          /* that it has: "1f1b,interleaved" */
     int offloads_activations;       /* enum offloads_activations */
     int offloads_state;             /* enum offloads_state */
@@ -323,6 +378,9 @@ struct framework_spec {
     struct sp_figure step_host_forward; /* host time of one ring step, forward: the floor for short shards */
     struct sp_figure step_host_backward;
     struct sp_figure offload_overhead;    /* seconds per step that offloading the optimizer adds beyond its transfers */
+    struct sp_figure gather_copy_passes;  /* ZeRO 3: passes over a layer's gathered weights beyond the gather itself */
+    struct sp_figure scatter_copy_passes; /* ZeRO 3: passes over a layer's gradients before they are scattered */
+    struct sp_figure optimizer_bandwidth; /* share of the element-wise bandwidth that the optimizer's kernels reach */
     struct sp_figure tp_overlap;          /* share of tp collectives that products hide (asynchronous TP) */
     struct sp_figure host_tail;           /* host time at the end of a step with the GPU drained */
     struct sp_figure gemm_workspace;      /* from the allocator: cuBLAS and cuBLASLt */
@@ -330,6 +388,8 @@ struct framework_spec {
     struct sp_figure collective_buffers;  /* NCCL, outside the allocator, per communicator in use inside a node */
     struct sp_figure allocator_slack;     /* reserved over allocated, minus one */
     struct sp_figure bucket_bytes;        /* gradient bucket in flight (ZeRO 1, 2) */
+    struct sp_figure time_spread;   /* relative standard deviation of step times beyond what the figures explain */
+    struct sp_figure memory_spread; /* the same of peak_allocated_bytes */
 };
 
 /* kernels/elementwise: traffic of one layer in passes over a tensor (one pass = its bytes read or written once). */

@@ -123,7 +123,9 @@ struct curve_provenance {
     int kind; /* enum sp_figure_kind */
     const char *source;
     const char *note;
-    int order; /* of the table in its file */
+    int order;     /* of the table in its file */
+    double spread; /* relative standard deviation of a call that is priced through the table; 0: not known */
+    const struct sp_json *fit; /* what the fit itself was, kept for who asks; NULL: none */
 };
 struct curve_table { /* the members that every table has */
     struct curve_provenance from;
@@ -178,11 +180,24 @@ struct curve_reading {
          .type = SP_FIELD_STRING,                                                                                      \
          .offset = offsetof(struct owner, table.from.note),                                                            \
          .help = "and how"},                                                                                           \
+        {.key = "spread",                                                                                              \
+         .type = SP_FIELD_PURE,                                                                                        \
+         .offset = offsetof(struct owner, table.from.spread),                                                          \
+         .min = 0,                                                                                                     \
+         .max = 1,                                                                                                     \
+         .help = "relative standard deviation of a call that is priced through the table"},                            \
+        {.key = "fit",                                                                                                 \
+         .type = SP_FIELD_CUSTOM,                                                                                      \
+         .offset = offsetof(struct owner, table.from.fit),                                                             \
+         .help = "the fit that made it: model, parameters, covariance",                                                \
+         .decode = curve_keep_object},                                                                                 \
         CURVE_DATA_FIELDS(offsetof(struct owner, table))
 
 /* A custom decoder that keeps an array as it is (const struct sp_json *). */
 bool curve_keep_array(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
                       struct sp_error *err);
+bool curve_keep_object(const struct sp_decoder *decoder, const struct sp_json *json, const char *path, void *target,
+                       struct sp_error *err);
 /* Adds the rows of a table. */
 bool curve_points_read(const struct curve_reading *reading, const struct curve_table *table, int64_t group,
                        struct curve_points *points, struct sp_error *err) SP_MUST_CHECK;
@@ -195,8 +210,21 @@ size_t curve_run(const struct curve_points *points, size_t first);
 const double *curve_log_x(struct sp_arena *arena, const struct curve_point *points, size_t count);
 const double *curve_y(struct sp_arena *arena, const struct curve_point *points, size_t count);
 const double *curve_log_y(struct sp_arena *arena, const struct curve_point *points, size_t count);
-/* Kind and note of the first table that the points come from, the sources of all. */
+/* Kind, note and fit of the first table that the points come from, the sources of all; the largest spread, and none where a table
+ * has none. */
 struct curve_provenance curve_joined(struct sp_arena *arena, const struct curve_point *points, size_t count);
+
+/* ---- attention_tiling.c ----------------------------------------------------------------------------------------- */
+
+/* "tiles" of an entry of "attention": how the kernel cuts its work. */
+struct tiling_file {
+    int n_tilings;
+    const struct attention_tiling *tilings;
+    struct attention_clock clock;
+    struct attention_harness harness;
+};
+bool attention_tiling_decode(const struct sp_decoder *decoder, const struct sp_json *json, const char *path,
+                             void *target, struct sp_error *err);
 
 /* ---- curve_spec.c ----------------------------------------------------------------------------------------------- */
 

@@ -40,13 +40,18 @@ static void add_sharded_table(const struct step_shape *shape, struct operator_li
     double parameters = rank_vocab_parameters(shape);
     double times = gathers_once(shape) ? 1 / (double)shape->micro_batches : 1; /* of a micro-batch */
     bool is_whole = is_backward && (shape->question->software.framework.keeps_root_gathered || gathers_once(shape));
+    bool scatters = is_backward && !is_frozen(shape);
+    bool is_shared = shape->shards > 1;
+    const struct sharding_copies copies = {is_shared && !is_whole ? parameters : 0,
+                                           is_shared && scatters ? parameters : 0, times};
+    add_sharding_copies(shape, list, &copies);
     if (!is_whole) {
         operator_collective(shape, list,
                             &(struct collective_call){"dp all-gather of weights (vocabulary)", AXIS_DP,
                                                       &shape->shard_group, COLLECTIVE_ALL_GATHER,
                                                       shape->element * parameters, times});
     }
-    if (is_backward && !is_frozen(shape)) {
+    if (scatters) {
         operator_collective(shape, list,
                             &(struct collective_call){"dp reduce-scatter of gradients (vocabulary)", AXIS_DP,
                                                       &shape->shard_group, COLLECTIVE_REDUCE_SCATTER,
@@ -178,7 +183,7 @@ static void price_reduction(const struct step_shape *shape, const struct group_p
 }
 
 static void add_optimizer_row(const struct step_shape *shape, struct operator_list *list, const char *name,
-                              const char *formula, double bytes)
+                              const char *formula, double bytes, double bandwidth_share)
 {
     struct operator_row row = {.name = name,
                                .formula = formula,
@@ -186,7 +191,7 @@ static void add_optimizer_row(const struct step_shape *shape, struct operator_li
                                .item = TIME_OPTIMIZER,
                                .count = 1,
                                .hbm_bytes = bytes,
-                               .time_s = elementwise_time(shape->gpu, bytes, 0)};
+                               .time_s = elementwise_time(shape->gpu, bytes, 0) / bandwidth_share};
     operator_add(list, &row);
 }
 
@@ -215,12 +220,12 @@ void price_stage_optimizer(const struct step_shape *shape, struct parameters tra
     } else {
         add_optimizer_row(shape, list, "Adam",
                           "owned parameters x (gradient + 4 moment + master + parameter) bytes / bandwidth (eq. 56)",
-                          owned * per_parameter);
+                          owned * per_parameter, framework->optimizer_bandwidth.value);
     }
     double reads = shape->gradient_size * owned; /* gradient norm */
     double clears = framework->has_persistent_gradients ? shape->gradient_size * (layout->zero >= 2 ? owned : all) : 0;
     add_optimizer_row(shape, list, "gradient norm and clearing",
-                      "(owned gradients read + gradients written) / bandwidth (eq. 57)", reads + clears);
+                      "(owned gradients read + gradients written) / bandwidth (eq. 57)", reads + clears, 1);
     struct operator_row tail = {.name = "host tail",
                                 .formula = "framework figure host_tail",
                                 .source = framework->host_tail.source,

@@ -23,12 +23,6 @@ static double model_pairs(const struct step_shape *shape, int kind)
     return documents * mean_pairs(&tokens);
 }
 
-static double kind_layers(const struct step_shape *shape, int kind)
-{
-    const struct model_spec *model = &shape->question->model;
-    return model->n_kinds == 1 ? (double)model->n_layers : (double)model->prefixes[model->n_layers].counts[kind];
-}
-
 /* Forward attention FLOPs of one sequence and layer (eq. 80): 2 (d + dv) per pair and head. */
 static double layer_attention_flop(const struct step_shape *shape, int kind)
 {
@@ -41,7 +35,7 @@ static double attention_model_flop(const struct step_shape *shape)
 {
     double flop = 0;
     for (int k = 0; k < shape->n_kinds; k++) {
-        flop += kind_layers(shape, k) * layer_attention_flop(shape, k);
+        flop += model_kind_layers(shape, k) * layer_attention_flop(shape, k);
     }
     return flop;
 }
@@ -217,6 +211,7 @@ void step_estimate(const struct question *question, struct estimate *estimate)
         price_layer_rest(&shape, k, &lists.layers[k]);
     }
     price_memory(&shape, estimate);
+    estimate->clock_hz = shape.clock_hz;
     if (question->run.is_attention_only) {
         price_attention_only(&lists.layers[0], estimate);
         list_communications(&shape, estimate);

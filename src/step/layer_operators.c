@@ -79,7 +79,11 @@ static void add_mlp_forward(const struct step_shape *shape, const struct kind_sh
     struct projection mlp[N_MLP_PROJECTIONS];
     mlp_projections(shape, mlp);
     project_forward(shape, list, &mlp[0]);
+    int first = list->n;
     project_forward(shape, list, &mlp[1]);
+    for (int i = first; i < list->n; i++) {
+        list->rows[i].ends_layer = true;
+    }
 }
 
 static void add_mlp_backward(const struct step_shape *shape, const struct kind_shape *kind, struct operator_list *list)
@@ -283,9 +287,13 @@ static void add_tensor_parallel(const struct step_shape *shape, const struct kin
         add_tp_collective(shape, list,
                           &(struct collective_call){"tp all-gather", AXIS_TP, &shape->tp_group, COLLECTIVE_ALL_GATHER,
                                                     inputs[block], gathers_again ? 1 : 0});
+        int scatter = list->n;
         add_tp_collective(shape, list,
                           &(struct collective_call){"tp reduce-scatter", AXIS_TP, &shape->tp_group,
                                                     COLLECTIVE_REDUCE_SCATTER, scattered, 1});
+        if (block > 0 && !is_backward && !kind->is_moe && list->n > scatter) {
+            list->rows[scatter].ends_layer = true;
+        }
     }
 }
 
@@ -300,6 +308,24 @@ static void hide_beside(const struct step_shape *shape, struct operator_row *row
     row->time_s = fmax(row->link_s - hidden_s, row->link_s * sms->value / shape->gpu->sm_count.value);
     row->formula = "what the neighbouring layer's compute does not hide, or what it slows down (eq. 55)";
     *beside_s -= hidden_s;
+}
+
+void add_sharding_copies(const struct step_shape *shape, struct operator_list *list,
+                         const struct sharding_copies *copies)
+{
+    const struct framework_spec *framework = &shape->question->software.framework;
+    double gathered = framework->gather_copy_passes.value * shape->element * copies->gathered;
+    double scattered = framework->scatter_copy_passes.value * shape->gradient_size * copies->scattered;
+    const struct operator_row row = {.name = "copies of gathered weights and of gradients",
+                                     .formula =
+                                         "framework figures gather_copy_passes and scatter_copy_passes x bytes / "
+                                         "element-wise bandwidth (eq. 55a)",
+                                     .source = framework->gather_copy_passes.source,
+                                     .item = TIME_DP_EXPOSED,
+                                     .count = copies->times,
+                                     .hbm_bytes = gathered + scattered,
+                                     .time_s = elementwise_time(shape->gpu, gathered + scattered, 0)};
+    operator_add(list, &row);
 }
 
 /* ZeRO 3: weights gathered before each pass of the layer, gradients scattered after it, every micro-batch (eq. 55). */
@@ -323,6 +349,9 @@ static void add_sharded_weights(const struct step_shape *shape, int kind, struct
         {scatter, AXIS_DP, &shape->shard_group, COLLECTIVE_REDUCE_SCATTER, scattered * trained.dense, times},
         {scatter, AXIS_DP, &shape->expert_shard_group, COLLECTIVE_REDUCE_SCATTER, scattered * trained.expert, times},
     };
+    const struct sharding_copies copies = {shape->shards > 1 ? parameters_sum(all) : 0,
+                                           is_backward && shape->shards > 1 ? parameters_sum(trained) : 0, times};
+    add_sharding_copies(shape, list, &copies);
     double beside_s = list->sum.time_s;
     for (size_t i = 0; i < SP_COUNT_OF(calls); i++) {
         struct operator_row row = collective_row(shape, &calls[i]);
@@ -358,13 +387,20 @@ double dropped_products_share(const struct step_shape *shape, int kind)
     return (query_up + expansion + ffn) / all;
 }
 
+/* torch.utils.checkpoint rebuilds a layer up to the last tensor that backward asks for; a compiled layer is one operator. */
+static bool stops_early(const struct step_shape *shape)
+{
+    return shape->question->software.framework.stops_recompute_early &&
+           shape->question->layout.kernels == KERNELS_EAGER && shape->question->layout.recompute != RECOMPUTE_SELECTIVE;
+}
+
 /* What backward repeats. Full and block: the forward pass with its exchanges; its weights are gathered once for both, so
  * that gather stays with the backward. Selective: attention and its exchange; or, per operator, what lies between the
  * kept products: the element-wise kernels and every second product (k, o and one of gate and up). */
 static double repeated_share(const struct step_shape *shape, int kind, const struct operator_row *row)
 {
     bool is_attention = row->item == TIME_ATTENTION || row->item == TIME_IMBALANCE || row->item == TIME_SP_EXPOSED;
-    if (row->item == TIME_DP_EXPOSED) {
+    if (row->item == TIME_DP_EXPOSED || (row->ends_layer && stops_early(shape))) {
         return 0;
     }
     if (shape->question->layout.recompute != RECOMPUTE_SELECTIVE) {

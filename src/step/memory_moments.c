@@ -133,7 +133,7 @@ void account_sharding(const struct step_shape *shape, const struct point *point,
     }
     bool is_backward = moment != MOMENT_FORWARD;
     bool scatters = is_backward && (!point->is_first_backward || framework->has_persistent_gradients);
-    account_zero(shape, point, 2, scatters, account);
+    account_zero(shape, point, is_backward && point->is_last_backward ? 1 : 2, scatters, account);
     if (is_backward) {
         account_root_gradient(shape, point->stage, account);
     }

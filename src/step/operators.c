@@ -54,7 +54,8 @@ static bool is_equal(double a, double b)
 static bool is_same_call(const struct gemm_call *a, const struct gemm_call *b)
 {
     return a->pass == b->pass && a->precision == b->precision && is_equal(a->m, b->m) && is_equal(a->n, b->n) &&
-           is_equal(a->k, b->k) && is_equal(a->groups, b->groups) && is_equal(a->output_bytes, b->output_bytes);
+           is_equal(a->k, b->k) && is_equal(a->groups, b->groups) && is_equal(a->output_bytes, b->output_bytes) &&
+           is_equal(a->clock_hz, b->clock_hz);
 }
 
 /* Of the three sizes and the pass. */
@@ -74,15 +75,17 @@ static uint64_t hash_call(const struct gemm_call *call)
 }
 
 /* Products repeat while layouts of one model are priced: the last times are kept. */
-static double product_time(const struct step_shape *shape, const struct gemm_call *call)
+double product_time(const struct step_shape *shape, const struct gemm_call *asked)
 {
     struct gemm_memo *memo = shape->gemms;
+    struct gemm_call call = *asked;
+    call.clock_hz = shape->clock_hz;
     if (memo == NULL) {
-        return gemm_time(shape->gpu, call);
+        return gemm_time(shape->gpu, &call);
     }
-    struct gemm_memo_entry *entry = &memo->entries[hash_call(call) % GEMM_MEMO_ENTRIES];
-    if (entry->gpu != shape->gpu || !is_same_call(&entry->call, call)) {
-        *entry = (struct gemm_memo_entry){shape->gpu, *call, gemm_time(shape->gpu, call)};
+    struct gemm_memo_entry *entry = &memo->entries[hash_call(&call) % GEMM_MEMO_ENTRIES];
+    if (entry->gpu != shape->gpu || !is_same_call(&entry->call, &call)) {
+        *entry = (struct gemm_memo_entry){shape->gpu, call, gemm_time(shape->gpu, &call)};
     }
     return entry->time_s;
 }

@@ -77,9 +77,10 @@ void sum_stage(const struct step_shape *shape, const struct stage_class *stage, 
         struct point point = {.stage = stage, .kind = k};
         sums->forward[k] = sharding_bytes(shape, &point, MOMENT_FORWARD);
         sums->head[k] = stage->has_head ? sharding_bytes(shape, &point, MOMENT_LOSS) : 0;
-        for (int last = 0; last < 2; last++) {
-            point.is_first_backward = last == 1;
-            sums->backward[k][last] = sharding_bytes(shape, &point, MOMENT_MLP_BACKWARD);
+        for (int ends = 0; ends < 4; ends++) {
+            point.is_first_backward = ends / 2 == 1;
+            point.is_last_backward = ends % 2 == 1;
+            sums->backward[k][ends / 2][ends % 2] = sharding_bytes(shape, &point, MOMENT_MLP_BACKWARD);
         }
     }
 }
@@ -191,8 +192,9 @@ static double layer_peak(const struct stage_problem *problem, int64_t layer, int
     double peak = problem->is_after_forwards && !is_recomputed
                       ? 0
                       : common + sums->forward[kind] + memory->own_forward[kind][is_recomputed];
-    bool is_first = is_last && problem->shape->question->layout.vpp == 1;
-    peak = larger(peak, common + sums->backward[kind][is_first] + memory->own_backward[kind][is_recomputed]);
+    bool has_ends = problem->shape->question->layout.vpp == 1;
+    double buffers = sums->backward[kind][is_last && has_ends][layer == 1 && has_ends];
+    peak = larger(peak, common + buffers + memory->own_backward[kind][is_recomputed]);
     if (is_last && problem->stage->has_head) {
         double before = common_bytes(problem, layer, kind, true, &share);
         const double *own = problem->is_after_forwards ? memory->own_head_backward : memory->own_head;
@@ -203,9 +205,10 @@ static double layer_peak(const struct stage_problem *problem, int64_t layer, int
 
 /* Saved activations fall and finished gradients grow as backward moves towards the input, both linearly for each kind of layer
  * between the last layer and the first that is not recomputed, and between the last recomputed one and the first; the layer before the last
- * is the first that finds another's gradient being scattered, and offload keeps two layers. The maximum is at one of these.
+ * is the first that finds another's gradient being scattered, the second layer the last that finds another prefetched (ZeRO 3), and offload
+ * keeps two layers. The maximum is at one of these.
  * Returns how many there are. */
-enum { N_TOPS = 7, N_BOTTOMS = 2, N_FILLING = 3, MAX_WORK = (N_TOPS + N_BOTTOMS * N_FILLING) * MAX_LAYER_KINDS };
+enum { N_TOPS = 7, N_BOTTOMS = 3, N_FILLING = 3, MAX_WORK = (N_TOPS + N_BOTTOMS * N_FILLING) * MAX_LAYER_KINDS };
 struct layer_at_work {
     int64_t layer;
     int kind;
@@ -215,9 +218,14 @@ static int tops_of(const struct stage_problem *problem, int64_t tops[N_TOPS])
     int64_t layers = problem->stage->layers;
     int64_t recomputed = problem->recomputed;
     bool offloads = problem->shape->question->layout.offloads_activations;
-    const int64_t wanted[N_TOPS] = {
-        layers,           layers - 1, recomputed, recomputed > 0 ? recomputed + 1 : 0, offloads ? recomputed + 2 : 0,
-        offloads ? 2 : 0, 1};
+    bool is_second_apart = offloads || is_sharded(problem->shape);
+    const int64_t wanted[N_TOPS] = {layers,
+                                    layers - 1,
+                                    recomputed,
+                                    recomputed > 0 ? recomputed + 1 : 0,
+                                    offloads ? recomputed + 2 : 0,
+                                    is_second_apart ? 2 : 0,
+                                    1};
     int n = 0;
     for (int i = 0; i < N_TOPS; i++) {
         bool is_new = wanted[i] >= 1 && wanted[i] <= layers;
@@ -262,7 +270,7 @@ static int add_first_of_kind(const struct stage_problem *problem, int64_t from, 
 static int layers_at_work(const struct stage_problem *problem, struct layer_at_work work[MAX_WORK])
 {
     const struct step_shape *shape = problem->shape;
-    const int64_t bottoms[N_BOTTOMS] = {1, problem->recomputed + 1};
+    const int64_t bottoms[N_BOTTOMS] = {1, problem->recomputed + 1, is_sharded(shape) ? 2 : 1};
     int64_t tops[N_TOPS] = {0};
     int n_tops = tops_of(problem, tops);
     int n = 0;
@@ -348,6 +356,7 @@ static void consider_point(const struct stage_problem *problem, const struct lay
                           .is_last_layer = work->layer == problem->stage->layers,
                           .is_first_backward =
                               work->layer == problem->stage->layers && problem->shape->question->layout.vpp == 1,
+                          .is_last_backward = work->layer == 1 && problem->shape->question->layout.vpp == 1,
                           .is_recomputed = work->layer <= problem->recomputed,
                           .saved = problem->memory->saved[work->kind]};
     for (int m = 0; m < N_MOMENTS; m++) {

@@ -90,6 +90,7 @@ static struct segment_key layer_key(const struct stage_builder *stage, enum part
                               .class = stage->class,
                               .is_recomputed = keeps_checkpoint(stage, in_chunk),
                               .is_last_layer = layer + 1 == class_of(stage)->layers,
+                              .is_first_layer = layer == 0,
                               .is_backward = part != PART_LAYER_FORWARD};
     key.repeats = part == PART_LAYER_BACKWARD && (is_selective || key.is_recomputed);
     return key;
@@ -268,6 +269,7 @@ static int64_t append_beside(struct stage_builder *stage, struct entry_list *lis
     struct segment_key key = work->key;
     key.part = part;
     key.is_last_layer = false;
+    key.is_first_layer = false;
     key.repeats = false;
     key.is_recomputed = part == PART_COPY_OUT || part == PART_COPY_IN ? key.is_recomputed : false;
     key.is_backward = work->key.part == PART_LAYER_BACKWARD;

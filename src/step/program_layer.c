@@ -146,6 +146,7 @@ static const struct row_place {
     const char *prefix;
     int place, second;
 } places[] = {
+    {"copies of gathered weights", 0, 0},
     {"norms and residual additions", 1, 51},
     {"query", 20, 0},
     {"key-value", 20, 0},
@@ -215,7 +216,7 @@ static bool is_of_attention(const struct operator_row *row)
 static bool has_own_segment(const struct operator_row *row)
 {
     bool is_activation_copy = row->item == TIME_OFFLOAD_EXPOSED && begins_with(row->name, "activations");
-    return row->item == TIME_DP_EXPOSED || is_activation_copy;
+    return (row->item == TIME_DP_EXPOSED && row->operation != NULL) || is_activation_copy;
 }
 
 /* Keeps rows of one place in the order of the list. */

@@ -309,6 +309,7 @@ static void hold(const struct program_builder *builder, const struct segment_key
                           .kind = key->kind,
                           .is_last_layer = key->is_last_layer,
                           .is_first_backward = key->is_last_layer,
+                          .is_last_backward = key->is_first_layer,
                           .is_recomputed = key->is_recomputed,
                           .saved = saved};
     for (int m = 0; m < N_MOMENTS; m++) {
@@ -431,7 +432,8 @@ static bool has_same_ops(const struct segment_key *a, const struct segment_key *
 
 static bool is_same(const struct segment_key *a, const struct segment_key *b)
 {
-    return has_same_ops(a, b) && a->class == b->class && a->is_last_layer == b->is_last_layer;
+    return has_same_ops(a, b) && a->class == b->class && a->is_last_layer == b->is_last_layer &&
+           a->is_first_layer == b->is_first_layer;
 }
 
 static const struct program_ops *find_ops(struct program_builder *builder, const struct segment_key *key)

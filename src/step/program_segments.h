@@ -25,11 +25,12 @@ enum part {
 
 struct segment_key {
     enum part part;
-    int kind;               /* of layers */
-    int class;              /* of stages */
-    bool is_recomputed;     /* in memory: the layer keeps its checkpoint only */
-    bool repeats;           /* in time: something of its forward runs again */
-    bool is_last_layer;     /* of the stage */
+    int kind;           /* of layers */
+    int class;          /* of stages */
+    bool is_recomputed; /* in memory: the layer keeps its checkpoint only */
+    bool repeats;       /* in time: something of its forward runs again */
+    bool is_last_layer; /* of the stage */
+    bool is_first_layer;
     bool is_backward;       /* of a hop, a gather */
     bool is_first, is_last; /* an end of the model: in the first or last micro-batch of its chunk, where that matters */
 };

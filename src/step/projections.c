@@ -56,7 +56,7 @@ static void add_adapter(const struct step_shape *shape, struct operator_list *li
                                    .is_ffn_class = !projection->is_attention,
                                    .flop = gemm_flop(&calls[i]),
                                    .hbm_bytes = gemm_hbm_bytes(&calls[i]),
-                                   .time_s = gemm_time(shape->gpu, &calls[i])};
+                                   .time_s = product_time(shape, &calls[i])};
         operator_accumulate(list, &row);
     }
 }

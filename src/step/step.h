@@ -96,6 +96,7 @@ struct operator_row {
     double collective_bytes;
     bool is_weight_gradient; /* can be put off by a schedule */
     bool is_of_layer;        /* belongs to a layer, not to the vocabulary or the end of the step */
+    bool ends_layer;         /* backward needs nothing of what it makes */
     double sent_bytes;
     double messages;
     double link_s; /* on the link, hidden or not */
@@ -136,10 +137,13 @@ struct estimate {
     struct tensor_row tensors[MAX_TENSORS];
     /* time */
     double step_time_s;
+    double step_time_low_s, step_time_high_s; /* step_interval(): 90 %; 0: not known */
+    double peak_allocated_low_bytes, peak_allocated_high_bytes;
     double time_s[N_TIME_ITEMS];
     int64_t micro_batches;
     int64_t slowest_stage;                    /* 0-based */
     double stage_forward_s, stage_backward_s; /* of the slowest stage, one micro-batch */
+    double clock_hz; /* at which the step's kernels settle; 0: the GPU's file does not say what that takes */
     int n_operators;
     struct operator_row operators[MAX_OPERATORS];
     int n_communications;
@@ -161,6 +165,9 @@ bool step_check(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 bool step_check_method(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 /* Prices a legal question (asserts that it is). Pure: same question, same bits. */
 void step_estimate(const struct question *question, struct estimate *estimate);
+/* Fills the intervals of an estimate (interval.c): of the step time where every table that it reads has a spread, else NULL is not
+ * returned but what has none; of peak_allocated_bytes always. Prices the step some thirty times more. */
+const char *step_interval(const struct question *question, struct estimate *estimate);
 /* With what lies outside the allocator, and its slack: peak_bytes of an estimate from peak_allocated_bytes. */
 double step_peak_bytes(const struct question *question, double allocated_bytes);
 /* The step time at which a layout of this model, cluster and batch has that MFU: the same for all of them. */

@@ -104,6 +104,7 @@ struct step_shape {
     double shards;        /* dp x sp */
     double expert_shards; /* ranks that hold the same experts */
     double mlp_tiles;     /* pieces of a tiled MLP; 1: whole */
+    double clock_hz;      /* at which the kernels of a step settle together (eq. 27b); 0: not known */
     int64_t micro_batches;
 };
 /* Depends on the degrees, the method, the placement and the micro-batch of the question's layout, not on sharding, offload,
@@ -124,8 +125,15 @@ double mlp_passes(const struct step_shape *shape, const struct kind_shape *kind,
 double mlp_saved_tensors(const struct step_shape *shape, const struct kind_shape *kind);
 /* Products of a layer's MLP from the hidden size: 2 gated, 1 plain. Experts are gated. */
 double kind_mlp_inputs(const struct step_shape *shape, const struct kind_shape *kind);
+double model_kind_layers(const struct step_shape *shape, int kind); /* how many layers of the model are of it */
 
 enum { GATED_INPUTS = 2 }; /* gate and up */
+
+/* ---- clock (clock.c) ---------------------------------------------------------------------------------------------- */
+
+/* At which the layers and the two ends of the model, forward and backward, settle together on this rank; 0: not known. Without
+ * transfers, the optimizer and what recomputation repeats: it is the same for every schedule, sharding and placement. */
+double step_clock(const struct step_shape *shape);
 
 /* ---- parameters (parameters.c) ----------------------------------------------------------------------------------- */
 
@@ -156,6 +164,8 @@ struct operator_list {
     int n;
     struct operator_row rows[MAX_LIST_OPERATORS];
 };
+/* At the step's clock; remembered where the shape has a memo. */
+double product_time(const struct step_shape *shape, const struct gemm_call *call);
 /* Empty, or what follows rows that are not kept but were summed (NULL: none): the sums come out the same, bit for bit. */
 void operator_list_begin(struct operator_list *list, const struct operator_sum *before);
 
@@ -179,6 +189,12 @@ struct end_operators {
     struct operator_list head_forward, head_backward;           /* last stage */
 };
 void price_ends(const struct step_shape *shape, struct end_operators *ends);
+/* ZeRO 3: what a framework copies beside its gathers and scatters (eq. 55a); parameters, and how often a micro-batch. */
+struct sharding_copies {
+    double gathered, scattered, times;
+};
+void add_sharding_copies(const struct step_shape *shape, struct operator_list *list,
+                         const struct sharding_copies *copies);
 /* Once per step, the stage with most parameters. */
 void price_optimizer(const struct step_shape *shape, struct operator_list *list);
 /* The same of a stage that trains these parameters. */
@@ -335,6 +351,7 @@ struct point {
     bool is_last_layer;
     bool
         is_first_backward; /* no gradient of a layer before it is on its way: the last layer, where a rank has one chunk */
+    bool is_last_backward; /* no layer before it is prefetched: the first one, where a rank has one chunk */
     bool is_recomputed;    /* this layer keeps its input only */
     struct saved_layer saved;
 };
@@ -369,7 +386,7 @@ struct stage_sums {
     double workspace_bytes;
     double trained, head_trained;    /* parameters; of the head, where its gradient counts among those of the stage */
     double forward[MAX_LAYER_KINDS]; /* buffers of sharding, by the kind of the layer at work */
-    double backward[MAX_LAYER_KINDS][2]; /* by whether it is the last */
+    double backward[MAX_LAYER_KINDS][2][2]; /* by whether its backward is the first of the stage, and the last */
     double head[MAX_LAYER_KINDS];
 };
 void sum_memory(const struct step_shape *shape, struct memory_sums *sums);

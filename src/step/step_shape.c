@@ -67,6 +67,17 @@ static void shape_kinds(struct step_shape *shape, const struct question *questio
     }
 }
 
+static void shape_clock(struct step_shape *shape)
+{
+    if (!gpu_has_clocks(shape->gpu) || shape->question->run.is_attention_only) {
+        return; /* attention alone has its own clock */
+    }
+    shape->clock_hz = step_clock(shape);
+    for (int k = 0; k < shape->n_kinds; k++) {
+        shape->kinds[k].attention.clock_hz = shape->clock_hz;
+    }
+}
+
 void step_shape_init(struct step_shape *shape, const struct question *question)
 {
     const struct layout_spec *layout = &question->layout;
@@ -97,6 +108,7 @@ void step_shape_init(struct step_shape *shape, const struct question *question)
     shape_vocab(shape, question);
     shape_kinds(shape, question);
     count_parameters(shape);
+    shape_clock(shape);
 }
 
 double kind_ffn_bytes(const struct step_shape *shape, const struct kind_shape *kind)
@@ -108,6 +120,12 @@ double kind_ffn_bytes(const struct step_shape *shape, const struct kind_shape *k
 double kind_mlp_inputs(const struct step_shape *shape, const struct kind_shape *kind)
 {
     return kind->is_moe ? GATED_INPUTS : shape->mlp_inputs;
+}
+
+double model_kind_layers(const struct step_shape *shape, int kind)
+{
+    const struct model_spec *model = &shape->question->model;
+    return model->n_kinds == 1 ? (double)model->n_layers : (double)model->prefixes[model->n_layers].counts[kind];
 }
 
 static bool is_plain(const struct step_shape *shape, const struct kind_shape *kind)

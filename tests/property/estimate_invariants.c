@@ -123,7 +123,8 @@ static void check_sums(const struct estimate *e)
         exposed[row->axis] += row->exposed_s;
     }
     assert_close(exposed[AXIS_TP], e->time_s[TIME_TP_EXPOSED], 1e-9);
-    assert_close(exposed[AXIS_DP], e->time_s[TIME_DP_EXPOSED], 1e-9);
+    assert_true(exposed[AXIS_DP] <=
+                e->time_s[TIME_DP_EXPOSED] * (1 + 1e-9)); /* copies beside gathers are in the item alone */
     assert_close(exposed[AXIS_PP], e->time_s[TIME_PP_EXPOSED], 1e-9);
     assert_true(exposed[AXIS_CP] <= e->time_s[TIME_SP_EXPOSED] * (1 + 1e-9));
 }

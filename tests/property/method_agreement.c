@@ -78,6 +78,24 @@ static void agree(const struct attention_problem *problem, bool is_backward, con
     sp_arena_close(arena);
 }
 
+static void agree_on_random_problems(struct sp_arena *arena, const struct method_traits *traits, const char *what,
+                                     uint64_t *random)
+{
+    if (traits == NULL || traits->exchange == EXCHANGE_NONE || traits->exchange == EXCHANGE_SCORES) {
+        return;
+    }
+    for (int i = 0; i < CASES; i++) {
+        struct question question;
+        question_from(arena,
+                      i % 2 == 0 ? "model=llama-3.1-8b hardware=dgx-h100 gpus=16 sp=16 seq=128K"
+                                 : "model=llama-3.1-8b hardware=dgx-h200 network=eth-100g gpus=16 sp=16 seq=128K",
+                      &question);
+        struct attention_problem problem = random_problem(&question, traits, random);
+        agree(&problem, i % 4 >= 2, what);
+        agree(&problem, i % 4 < 2, what);
+    }
+}
+
 static void closed_form_equals_tasks(void **state)
 {
     (void)state;
@@ -86,20 +104,12 @@ static void closed_form_equals_tasks(void **state)
     for (int m = 0; m < N_METHODS; m++) {
         for (int f = 0; f < N_FRAMEWORKS; f++) {
             const struct method_traits *traits = method_traits((enum method_id)m, (enum framework_id)f);
-            if (traits == NULL || traits->exchange == EXCHANGE_NONE || traits->exchange == EXCHANGE_SCORES) {
-                continue;
-            }
-            for (int i = 0; i < CASES; i++) {
-                struct question question;
-                question_from(arena,
-                              i % 2 == 0
-                                  ? "model=llama-3.1-8b hardware=dgx-h100 gpus=16 sp=16 seq=128K"
-                                  : "model=llama-3.1-8b hardware=dgx-h200 network=eth-100g gpus=16 sp=16 seq=128K",
-                              &question);
-                struct attention_problem problem = random_problem(&question, traits, &random);
-                agree(&problem, i % 4 >= 2, sp_format(arena, "%s/%s", method_names[m], framework_names[f]));
-                agree(&problem, i % 4 < 2, sp_format(arena, "%s/%s", method_names[m], framework_names[f]));
-            }
+            agree_on_random_problems(arena, traits, sp_format(arena, "%s/%s", method_names[m], framework_names[f]),
+                                     &random);
+        }
+        for (int is_float32 = 0; is_float32 < 2; is_float32++) {
+            const struct method_traits *traits = method_harness_traits((enum method_id)m, is_float32 == 1);
+            agree_on_random_problems(arena, traits, sp_format(arena, "%s/harness", method_names[m]), &random);
         }
     }
     sp_arena_close(arena);

@@ -226,7 +226,7 @@ static void ceilings_belong_to_pass_mask_and_head_dim(void **state)
         assert_close(fa2->lines[i].ceiling, expected[i], 0);
     }
     expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"forward\", \"full\", 80, 1.4e14]",
-                   "box.json: $.gpu.attention: a ceiling of head_dim 80 of fa2 has no rows to limit");
+                   "box.json: $.gpu.attention: a ceiling of head_dim 80 of fa2 has no rows that it is of");
     expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"backward\", \"causal\", 128, 1.4e14]",
                    "box.json: $.gpu.attention: expected one row for a point, found two at 128");
     expect_refused("[\"forward\", \"full\", 96, 1.4e14]", "[\"forward\", \"full\", 96]",
@@ -247,6 +247,75 @@ static void attention_has_both_passes_and_masks(void **state)
     expect_refused("[\"forward\", \"causal\", 64,", "[\"forward\", \"causal\", 72,",
                    "box.json: $.gpu.attention: expected rows of both passes and both masks for head_dim 64 of cudnn, "
                    "found none of forward causal");
+}
+
+/* "tiles" of one pass, put into the first fa2 entry; every figure with a value of its own. */
+static const char *tiles_text(const char *passes)
+{
+    return sp_format(
+        arena,
+        "\"kernel\": \"fa2\", \"tiles\": {\"clock\": {\"flop_per_cycle\": %s, \"reference_hz\": %s, \"most_hz\": %s, "
+        "\"idle_power\": %s, \"exponent\": %s}, \"harness\": {\"latency\": %s, \"pause\": %s, \"memory_power\": %s, "
+        "\"wait\": %s, \"copy_sms\": %s, \"clock_spread\": %s}, \"passes\": [%s]}, ",
+        FIG("520001"), FIG("1.7e9"), FIG("1.8e9"), FIG("\"91W\""), FIG("2.9"), FIG("\"1.9us\""), FIG("\"41us\""),
+        FIG("0.45"), FIG("\"4us\""), FIG("37"), FIG("0.03"), passes);
+}
+
+/* clang-format off */
+#define PASS_OF(pass)                                                                                                  \
+    "{\"pass\": \"" pass "\", \"head_dim\": 96, \"figures\": {\"block_rows\": " FIG("96") ", \"step_rows\": " FIG("112")         \
+    ", \"start\": " FIG("1001") ", \"block\": " FIG("2002") ", \"step\": " FIG("3003") ", \"mask\": " FIG("44") ", \"merge\": "     \
+    FIG("55") ", \"cached_merge\": " FIG("6") ", \"sum\": " FIG("707") ", \"power\": " FIG("\"1101W\"") "}}"
+/* clang-format on */
+
+static void expect_tiles_refused(const char *passes, const char *error)
+{
+    expect_refused("\"kernel\": \"fa2\", ", tiles_text(passes), error);
+}
+
+static void attention_tiles_are_of_one_entry(void **state)
+{
+    (void)state;
+    struct hardware_spec hardware;
+    struct sp_error err;
+    assert_true(
+        decode(replaced(whole_text(), "\"kernel\": \"fa2\", ", tiles_text(PASS_OF("backward"))), &hardware, &err));
+    const struct attention_curve *fa2 = gpu_attention_curve(&hardware.gpu, "fa2");
+    assert_int_equal(gpu_attention_curve(&hardware.gpu, "cudnn")->n_tilings, 0);
+    assert_int_equal(fa2->n_tilings, 1);
+    const struct attention_tiling *tiling = &fa2->tilings[0];
+    assert_true(tiling->is_backward);
+    assert_int_equal(tiling->head_dim, 96);
+    const struct sp_figure *figures[] = {&tiling->block_rows, &tiling->step_rows, &tiling->start, &tiling->block,
+                                         &tiling->step,       &tiling->mask,      &tiling->merge, &tiling->cached_merge,
+                                         &tiling->sum,        &tiling->power};
+    const double values[] = {96, 112, 1001, 2002, 3003, 44, 55, 6, 707, 1101};
+    for (size_t i = 0; i < SP_COUNT_OF(values); i++) {
+        assert_close(figures[i]->value, values[i], 0);
+    }
+    assert_close(fa2->clock.flop_per_cycle.value, 520001, 0);
+    assert_close(fa2->clock.idle_power.value, 91, 0);
+    assert_close(fa2->clock.headroom, 1, 0);
+    assert_close(fa2->harness.pause.value, 41e-6, 1e-12);
+    assert_close(fa2->harness.copy_sms.value, 37, 0);
+    expect_tiles_refused("",
+                         "box.json: $.gpu.attention[0].tiles.passes: expected an object for each pass and head_dim, "
+                         "found none");
+    expect_tiles_refused(
+        PASS_OF("backward") "," PASS_OF("forward") "," PASS_OF("backward"),
+        "box.json: $.gpu.attention[0].tiles.passes[2]: expected one object for a pass and head_dim, found "
+        "backward 96 before");
+    expect_tiles_refused(PASS_OF("both"),
+                         "box.json: $.gpu.attention[0].tiles.passes[0].pass: expected one of forward, backward, found "
+                         "\"both\"");
+    const char *twice = replaced(whole_text(), "\"kernel\": \"fa2\", \"kind\": \"derived\"",
+                                 sp_format(arena, "%s \"kind\": \"derived\"", tiles_text(PASS_OF("forward"))));
+    assert_false(decode(replaced(twice, "\"kernel\": \"fa2\", \"kind\": \"measured\"",
+                                 sp_format(arena, "%s \"kind\": \"measured\"", tiles_text(PASS_OF("backward")))),
+                        &hardware, &err));
+    assert_string_equal(err.text,
+                        "box.json: $.gpu.attention[2].tiles: expected tiles in one entry of a kernel, found some "
+                        "of fa2 before");
 }
 
 /* The shape of "gemm" again. */
@@ -572,6 +641,7 @@ int main(void)
         cmocka_unit_test(attention_entries_of_a_kernel_are_one_curve),
         cmocka_unit_test(ceilings_belong_to_pass_mask_and_head_dim),
         cmocka_unit_test(attention_has_both_passes_and_masks),
+        cmocka_unit_test(attention_tiles_are_of_one_entry),
         cmocka_unit_test(fp8_products_have_a_table_of_their_own),
         cmocka_unit_test(collective_tables_are_read_as_one),
         cmocka_unit_test(network_and_tables_may_be_absent),

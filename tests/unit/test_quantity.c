@@ -77,6 +77,9 @@ static const struct good good_texts[] = {
     {"700W", SP_WATT, 700.0},
     {"10.2kW", SP_WATT, 10200.0},
     {"1.3MW", SP_WATT, 1.3e6},
+    {"1.98GHz", SP_HERTZ, 1.98e9},
+    {"1325MHz", SP_HERTZ, 1.325e9},
+    {"7Hz", SP_HERTZ, 7.0},
     {"2.99/h", SP_PER_HOUR, 2.99},
     {"0.85", SP_FRACTION, 0.85},
     {"85%", SP_FRACTION, 0.85},
@@ -104,6 +107,8 @@ static const struct bad bad_texts[] = {
     {"1e3", SP_SECONDS, "(add a unit)"},
     {"2.5", SP_FLOP_PER_S, "expected an arithmetic rate such as \"989TFLOP/s\", found \"2.5\" (add a unit)"},
     {"700", SP_WATT, "expected a power such as \"700W\", found \"700\" (add a unit)"},
+    {"1.98", SP_HERTZ, "expected a clock such as \"1.98GHz\", found \"1.98\" (add a unit)"},
+    {"3GHz", SP_SECONDS, "is that of a clock"},
     {"2.99", SP_PER_HOUR, "expected a price per hour such as \"2.99/h\", found \"2.99\" (add a unit)"},
     /* the unit of something else */
     {"8GB", SP_BYTES_PER_S, "the unit \"GB\" is that of a size; units here: B/s"},
@@ -237,6 +242,7 @@ static void exact_text_is_the_shortest(void **state)
         {1.979e15, SP_FLOP_PER_S, "1979TFLOP/s"},
         {2.5e15, SP_FLOP_PER_S, "2.5PFLOP/s"},
         {10200.0, SP_WATT, "10.2kW"},
+        {1.325e9, SP_HERTZ, "1325MHz"},
         {2.99, SP_PER_HOUR, "2.99/h"},
         {0.85, SP_FRACTION, "0.85"},
         {0.1 + 0.2, SP_PURE, "0.30000000000000004"},
@@ -264,8 +270,8 @@ static double any_value(uint64_t *random)
 static void exact_text_reads_back_as_the_same_value(void **state)
 {
     (void)state;
-    static const enum sp_dimension dimensions[] = {SP_PURE,       SP_BYTES, SP_SECONDS, SP_BYTES_PER_S,
-                                                   SP_FLOP_PER_S, SP_WATT,  SP_PER_HOUR};
+    static const enum sp_dimension dimensions[] = {SP_PURE,       SP_BYTES, SP_SECONDS,  SP_BYTES_PER_S,
+                                                   SP_FLOP_PER_S, SP_WATT,  SP_PER_HOUR, SP_HERTZ};
     static const double extremes[] = {DBL_MIN, DBL_TRUE_MIN, DBL_MAX, DBL_EPSILON, 0.0, 1e22, 1e23, 9007199254740993.0};
     struct sp_arena *arena = sp_arena_open();
     uint64_t random = UINT64_C(0x5eed83179a11ce5b);

@@ -610,7 +610,8 @@ static void bad_settings_name_their_path(void **state)
         {"framework.host_tail=3", "--set: framework.host_tail: expected a time such as \"1.2us\", found \"3\" (add a "
                                   "unit)"},
         {"run.tiled_mlp=yes", "--set: run.tiled_mlp: expected true or false, found \"yes\""},
-        {"gpu.gemm_fp8.tile_rows=128", "--set: unknown field \"gpu.gemm_fp8.tile_rows\""},
+        {"gpu.gemm_fp8.tile_rows=128",
+         "--set: unknown field \"gpu.gemm_fp8.tile_rows\" (did you mean \"gpu.gemm_fp8.clock\"?)"},
         {"framework.plain_loss=fused", "--set: unknown field \"framework.plain_loss\""},
         {"node.nvlink_domain=12",
          "--set: node.nvlink_domain: expected a divisor or a multiple of the node's 8 GPUs, found 12"},
