@@ -44,6 +44,7 @@ bool cmd_limits(struct command_context *context, int argc, char **argv, struct s
 bool cmd_simulate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_measure(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_import(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
 
@@ -84,6 +85,15 @@ struct measure_typed {
     struct sp_option_count resume, run;
 };
 
+/* What import takes, as typed. */
+struct import_typed {
+    int kind;      /* enum import_kind, or -1: as it looks */
+    int operation; /* of import_operation_names, or -1 */
+    struct sp_option_count ranks, nodes, warmup;
+    const char *gpu, *network, *output;
+    bool is_verbose;
+};
+
 /* Everything that a command line can say, whichever command it is of. */
 struct command_options {
     struct request request;
@@ -93,6 +103,7 @@ struct command_options {
     struct plan_typed plan;
     struct simulate_typed simulate;
     struct measure_typed measure;
+    struct import_typed import;
     int format; /* enum report_format */
     bool explains;
     bool wants_sensitivity; /* estimate --sensitivity */
@@ -174,6 +185,10 @@ bool simulate_is_disturbed(const struct sim_options *sim);
 /* ---- measure (cmd_measure.c) ------------------------------------------------------------------------------------- */
 
 extern const struct sp_option measure_options[]; /* ends with a row whose name is NULL */
+
+/* ---- import (cmd_import.c) --------------------------------------------------------------------------------------- */
+
+extern const struct sp_option import_options[]; /* ends with a row whose name is NULL */
 
 /* ---- --sp-method A,B,... (methods.c) ----------------------------------------------------------------------------- */
 

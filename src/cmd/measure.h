@@ -80,6 +80,16 @@ bool measure_intake_read(struct measure_intake *intake, struct sp_arena *arena, 
 void measure_intake_skip(struct measure_intake *intake, const char *reason);
 void measure_intake_close(const struct measure_intake *intake);
 
+/* Lines of a measurement file that is in memory. Those that cannot be read are named on standard error; fails where none is of
+ * a machine, or some are of another. Copies into arena. */
+struct measure_text {
+    const char *name;
+    const char *bytes;
+    size_t n_bytes;
+    int64_t n_skipped; /* set: how many could not be read */
+};
+bool measure_text_read(struct measure_text *text, struct sp_arena *arena, struct store_import *import,
+                       struct sp_error *err) SP_MUST_CHECK;
 /* Stores the lines of --from FILE (measure_file.c); "-" is standard input. *id: of the run that has them now. */
 bool measure_file_store(struct sp_arena *arena, struct store *store, const char *path, int64_t *id,
                         struct sp_error *err) SP_MUST_CHECK;

@@ -1,0 +1,204 @@
+/* import: what other programs measured, into the store; what nvidia-smi says of a node, into a hardware file. */
+#include "cmd/import_files.h"
+
+#include <string.h>
+
+/* ---- one file --------------------------------------------------------------------------------------------------- */
+
+static struct import_given given_of(const struct import_typed *typed)
+{
+    return (struct import_given){
+        .ranks = typed->ranks.is_given ? typed->ranks.value : 0,
+        .nodes = typed->nodes.is_given ? typed->nodes.value : 0,
+        .gpu = typed->gpu,
+        .operation = typed->operation < 0 ? NULL : import_operation_names[typed->operation],
+        .warmup = typed->warmup,
+    };
+}
+
+static bool read_measurements(struct import_file *file, struct sp_arena *arena, struct sp_error *err)
+{
+    struct measure_text lines = {.name = file->name, .bytes = file->bytes, .n_bytes = file->n_bytes};
+    struct import_result *result = &file->result;
+    *result = (struct import_result){.arena = arena, .warnings = {.arena = arena}};
+    result->runs = sp_arena_alloc(arena, sizeof(*result->runs));
+    if (!measure_text_read(&lines, arena, result->runs, err)) {
+        return false;
+    }
+    result->n_runs = 1;
+    result->n_measurements = (int64_t)result->runs->n_rows;
+    result->n_taken = result->n_measurements;
+    result->n_skipped = lines.n_skipped;
+    return true;
+}
+
+static bool read_content(struct import_file *file, struct sp_arena *arena, const struct import_typed *typed,
+                         struct sp_error *err)
+{
+    const struct import_text text = import_text_open(arena, file->name, file->bytes, file->n_bytes);
+    const struct import_given given = given_of(typed);
+    file->kind = (enum import_kind)(typed->kind < 0 ? 0 : typed->kind);
+    if (typed->kind < 0 && !import_recognise(&text, &file->kind, err)) {
+        return false;
+    }
+    switch (file->kind) {
+    case IMPORT_MEASUREMENTS:
+        return read_measurements(file, arena, err);
+    case IMPORT_NCCL_TESTS:
+        return import_nccl(arena, &text, &given, &file->result, err);
+    case IMPORT_TOPOLOGY:
+    case IMPORT_MEGATRON:
+    case IMPORT_TORCHTITAN:
+    case IMPORT_NANOTRON:
+    case IMPORT_DEEPSPEED:
+    case N_IMPORT_KINDS:
+        break;
+    }
+    return sp_fail(err, SP_ERROR_USAGE, "%s: %s is not read yet", file->name, import_kind_names[file->kind]);
+}
+
+/* Something of it must be of use. */
+static bool check_taken(const struct import_file *file, struct sp_error *err)
+{
+    const struct import_result *result = &file->result;
+    if (result->n_measurements > 0) {
+        return true;
+    }
+    const struct import_note *note = result->n_notes > 0 ? &result->notes[0] : NULL;
+    return sp_fail(err, SP_ERROR_INPUT, "%s: none of %lld lines of %s can be used%s%s", file->name,
+                   (long long)result->n_skipped, import_kind_names[file->kind],
+                   note == NULL ? "" : sp_format(result->arena, "; line %lld: ", (long long)note->line),
+                   note == NULL ? "" : note->text);
+}
+
+static bool read_file(struct import_file *file, struct sp_arena *arena, const struct import_typed *typed,
+                      struct sp_error *err)
+{
+    return import_file_read(file, arena, err) && read_content(file, arena, typed, err) && check_taken(file, err);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------ */
+
+static bool store_files(struct command_context *context, const struct command_options *options,
+                        struct import_file *files, size_t n_files, struct sp_error *err)
+{
+    struct store *store = NULL;
+    if (!store_open(context->arena, options->db, &store, err)) {
+        return false;
+    }
+    if (store_remark(store) != NULL) {
+        (void)fprintf(stderr, "seqplan: %s\n", store_remark(store));
+    }
+    bool is_good = true;
+    for (size_t i = 0; i < n_files && is_good; i++) {
+        struct import_result *result = &files[i].result;
+        for (size_t run = 0; run < result->n_runs; run++) {
+            struct store_import *import = &result->runs[run];
+            import->run.version = import->run.version[0] == '\0' && files[i].kind != IMPORT_MEASUREMENTS
+                                      ? context->version
+                                      : import->run.version;
+        }
+        is_good = result->n_runs == 0 || store_runs_import(store, result->runs, result->n_runs, err);
+    }
+    store_close(store);
+    return is_good;
+}
+
+static void print_answer(struct command_context *context, const struct command_options *options,
+                         const struct import_file *files, size_t n_files)
+{
+    struct report_imported *imported = sp_arena_array(context->arena, n_files, sizeof(*imported));
+    for (size_t i = 0; i < n_files; i++) {
+        imported[i] = (struct report_imported){.name = files[i].name,
+                                               .kind = import_kind_names[files[i].kind],
+                                               .result = &files[i].result,
+                                               .is_verbose = options->import.is_verbose};
+        report_imported_say(stderr, context->arena, &imported[i]);
+    }
+    const struct report_style style = command_style(context, options);
+    report_imported(&style, context->arena, imported, n_files);
+}
+
+static bool import_files(struct command_context *context, const struct command_options *options,
+                         const struct sp_texts *paths, struct sp_error *err)
+{
+    struct import_file *files = sp_arena_array(context->arena, paths->count, sizeof(*files));
+    for (size_t i = 0; i < paths->count; i++) {
+        files[i].path = paths->items[i];
+        if (!read_file(&files[i], context->arena, &options->import, err)) {
+            return false;
+        }
+    }
+    if (!store_files(context, options, files, paths->count, err)) {
+        return false;
+    }
+    print_answer(context, options, files, paths->count);
+    return true;
+}
+
+bool cmd_import(struct command_context *context, int argc, char **argv, struct sp_error *err)
+{
+    struct command_options options;
+    struct sp_texts paths = {.arena = context->arena};
+    if (!command_options_parse(context, argc, argv, &options, &paths, err)) {
+        return false;
+    }
+    if (options.wants_help) {
+        return true;
+    }
+    if (paths.count == 0) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "import: expected files, for example 'seqplan import all_reduce.txt', or - "
+                       "for standard input");
+    }
+    return import_files(context, &options, &paths, err);
+}
+
+/* ---- the table of options --------------------------------------------------------------------------------------- */
+
+#define AT(member) offsetof(struct command_options, import.member)
+
+static const char file_group[] = "The files";
+static const char log_group[] = "What a log leaves out";
+
+const struct sp_option import_options[] = {
+    {.name = "kind",
+     .type = SP_OPTION_CHOICE,
+     .offset = AT(kind),
+     .names = import_kind_names,
+     .argument = "K",
+     .group = file_group,
+     .help = "what the files are; default: as their content tells"},
+    {.name = "verbose",
+     .letter = 'v',
+     .type = SP_OPTION_FLAG,
+     .offset = AT(is_verbose),
+     .group = file_group,
+     .help = "says of every line what became of it"},
+    {.name = "ranks",
+     .type = SP_OPTION_COUNT,
+     .offset = AT(ranks),
+     .argument = "N",
+     .group = log_group,
+     .help = "nccl-tests: how many ranks took part"},
+    {.name = "nodes",
+     .type = SP_OPTION_COUNT,
+     .offset = AT(nodes),
+     .argument = "N",
+     .group = log_group,
+     .help = "nccl-tests: on how many nodes; default: the hosts of the log"},
+    {.name = "gpu",
+     .type = SP_OPTION_TEXT,
+     .offset = AT(gpu),
+     .argument = "NAME",
+     .group = log_group,
+     .help = "on which GPU; default: as the log names it"},
+    {.name = "operation",
+     .type = SP_OPTION_CHOICE,
+     .offset = AT(operation),
+     .names = import_operation_names,
+     .argument = "O",
+     .group = log_group,
+     .help = "nccl-tests: which operation; default: as named, or as sizes and bandwidths tell"},
+    {.name = NULL},
+};
