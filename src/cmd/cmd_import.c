@@ -13,6 +13,7 @@ static struct import_given given_of(const struct import_typed *typed)
         .gpu = typed->gpu,
         .operation = typed->operation < 0 ? NULL : import_operation_names[typed->operation],
         .warmup = typed->warmup,
+        .global_batch = typed->global_batch.is_given ? typed->global_batch.value : 0,
     };
 }
 
@@ -32,6 +33,42 @@ static bool read_measurements(struct import_file *file, struct sp_arena *arena, 
     return true;
 }
 
+/* "nodes/mine.json" is called mine. */
+static const char *name_of_output(struct sp_arena *arena, const char *path)
+{
+    static const char standard_output[] = "-";
+    static const char extension[] = ".json";
+    if (strcmp(path, standard_output) == 0) {
+        return "node";
+    }
+    const char *slash = strrchr(path, '/');
+    const char *base = slash == NULL ? path : slash + 1;
+    size_t length = strlen(base);
+    bool has_extension = length > strlen(extension) && strcmp(base + length - strlen(extension), extension) == 0;
+    return sp_strndup(arena, base, has_extension ? length - strlen(extension) : length);
+}
+
+static bool read_topology(struct import_file *file, struct sp_arena *arena, const struct import_text *text,
+                          const struct import_typed *typed, struct sp_error *err)
+{
+    if (typed->gpu == NULL || typed->output == NULL) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "%s: a topology becomes a hardware file, and names no GPU: add --gpu NAME -o FILE.json, for "
+                       "example --gpu h100-sxm -o my-node.json",
+                       file->name);
+    }
+    struct topology *topology = sp_arena_alloc(arena, sizeof(*topology));
+    const struct import_node_given given = {.gpu = typed->gpu,
+                                            .network = typed->network,
+                                            .name = name_of_output(arena, typed->output),
+                                            .source = sp_format(arena, "nvidia-smi topo -m (%s)", file->name)};
+    if (!import_topology(arena, text, topology, &file->result, err)) {
+        return false;
+    }
+    file->node = import_node_text(arena, topology, &given, &file->result.warnings, err);
+    return file->node != NULL;
+}
+
 static bool read_content(struct import_file *file, struct sp_arena *arena, const struct import_typed *typed,
                          struct sp_error *err)
 {
@@ -47,6 +84,7 @@ static bool read_content(struct import_file *file, struct sp_arena *arena, const
     case IMPORT_NCCL_TESTS:
         return import_nccl(arena, &text, &given, &file->result, err);
     case IMPORT_TOPOLOGY:
+        return read_topology(file, arena, &text, typed, err);
     case IMPORT_MEGATRON:
     case IMPORT_TORCHTITAN:
     case IMPORT_NANOTRON:
@@ -54,14 +92,15 @@ static bool read_content(struct import_file *file, struct sp_arena *arena, const
     case N_IMPORT_KINDS:
         break;
     }
-    return sp_fail(err, SP_ERROR_USAGE, "%s: %s is not read yet", file->name, import_kind_names[file->kind]);
+    const struct import_log_source source = {.text = &text, .kind = file->kind};
+    return import_training(arena, &source, &given, &file->result, err);
 }
 
 /* Something of it must be of use. */
 static bool check_taken(const struct import_file *file, struct sp_error *err)
 {
     const struct import_result *result = &file->result;
-    if (result->n_measurements > 0) {
+    if (result->n_measurements > 0 || file->node != NULL) {
         return true;
     }
     const struct import_note *note = result->n_notes > 0 ? &result->notes[0] : NULL;
@@ -79,29 +118,87 @@ static bool read_file(struct import_file *file, struct sp_arena *arena, const st
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
+/* Whose program stored a run: ours, but where the lines of a file say otherwise. */
+static void set_version(const struct import_file *file, const char *version)
+{
+    for (size_t i = 0; i < file->result.n_runs && file->kind != IMPORT_MEASUREMENTS; i++) {
+        file->result.runs[i].run.version = version;
+    }
+}
+
+static bool store_in(struct command_context *context, struct store *store, struct import_file *files, size_t n_files,
+                     struct sp_error *err)
+{
+    for (size_t i = 0; i < n_files; i++) {
+        struct import_result *result = &files[i].result;
+        set_version(&files[i], context->version);
+        if (result->n_runs > 0 && !store_runs_import(store, result->runs, result->n_runs, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool store_files(struct command_context *context, const struct command_options *options,
                         struct import_file *files, size_t n_files, struct sp_error *err)
 {
+    size_t n_runs = 0;
+    for (size_t i = 0; i < n_files; i++) {
+        n_runs += files[i].result.n_runs;
+    }
     struct store *store = NULL;
+    if (n_runs == 0) {
+        return true;
+    }
     if (!store_open(context->arena, options->db, &store, err)) {
         return false;
     }
     if (store_remark(store) != NULL) {
         (void)fprintf(stderr, "seqplan: %s\n", store_remark(store));
     }
-    bool is_good = true;
-    for (size_t i = 0; i < n_files && is_good; i++) {
-        struct import_result *result = &files[i].result;
-        for (size_t run = 0; run < result->n_runs; run++) {
-            struct store_import *import = &result->runs[run];
-            import->run.version = import->run.version[0] == '\0' && files[i].kind != IMPORT_MEASUREMENTS
-                                      ? context->version
-                                      : import->run.version;
-        }
-        is_good = result->n_runs == 0 || store_runs_import(store, result->runs, result->n_runs, err);
-    }
+    bool is_good = store_in(context, store, files, n_files, err);
     store_close(store);
     return is_good;
+}
+
+/* The hardware file of a topology, which -o names. */
+static bool write_node(struct command_context *context, const struct import_typed *typed,
+                       const struct import_file *files, size_t n_files, struct sp_error *err)
+{
+    const char *text = NULL;
+    for (size_t i = 0; i < n_files; i++) {
+        text = files[i].node != NULL ? files[i].node : text;
+    }
+    if (text == NULL) {
+        return true;
+    }
+    if (strcmp(typed->output, "-") == 0) {
+        (void)fprintf(context->out, "%s\n", text);
+        return true;
+    }
+    struct whole_file *file = whole_file_open(context->arena, typed->output, err);
+    if (file == NULL) {
+        return false;
+    }
+    whole_file_print(file, "%s\n", text);
+    return whole_file_close(file, err);
+}
+
+/* One file of -o for one topology. */
+static bool check_output(const struct import_typed *typed, const struct import_file *files, size_t n_files,
+                         struct sp_error *err)
+{
+    size_t n_nodes = 0;
+    for (size_t i = 0; i < n_files; i++) {
+        n_nodes += files[i].node != NULL ? 1 : 0;
+    }
+    if (n_nodes > 1) {
+        return sp_fail(err, SP_ERROR_USAGE, "%zu topologies and one -o: import them one after the other", n_nodes);
+    }
+    return n_nodes > 0 || typed->output == NULL ||
+           sp_fail(err, SP_ERROR_USAGE,
+                   "-o is for the hardware file of a topology: none of the files is one; 'seqplan measure --run ID -o "
+                   "FILE' writes a stored run");
 }
 
 static void print_answer(struct command_context *context, const struct command_options *options,
@@ -112,8 +209,12 @@ static void print_answer(struct command_context *context, const struct command_o
         imported[i] = (struct report_imported){.name = files[i].name,
                                                .kind = import_kind_names[files[i].kind],
                                                .result = &files[i].result,
+                                               .output = files[i].node != NULL ? options->import.output : NULL,
                                                .is_verbose = options->import.is_verbose};
         report_imported_say(stderr, context->arena, &imported[i]);
+    }
+    if (options->import.output != NULL && strcmp(options->import.output, "-") == 0) {
+        return; /* the hardware file is the answer */
     }
     const struct report_style style = command_style(context, options);
     report_imported(&style, context->arena, imported, n_files);
@@ -129,7 +230,9 @@ static bool import_files(struct command_context *context, const struct command_o
             return false;
         }
     }
-    if (!store_files(context, options, files, paths->count, err)) {
+    if (!check_output(&options->import, files, paths->count, err) ||
+        !store_files(context, options, files, paths->count, err) ||
+        !write_node(context, &options->import, files, paths->count, err)) {
         return false;
     }
     print_answer(context, options, files, paths->count);
@@ -192,7 +295,7 @@ const struct sp_option import_options[] = {
      .offset = AT(gpu),
      .argument = "NAME",
      .group = log_group,
-     .help = "on which GPU; default: as the log names it"},
+     .help = "on which GPU; default: as the log names it. Of a topology: a name in hardware/gpus"},
     {.name = "operation",
      .type = SP_OPTION_CHOICE,
      .offset = AT(operation),
@@ -200,5 +303,31 @@ const struct sp_option import_options[] = {
      .argument = "O",
      .group = log_group,
      .help = "nccl-tests: which operation; default: as named, or as sizes and bandwidths tell"},
+    {.name = "warmup",
+     .type = SP_OPTION_COUNT,
+     .offset = AT(warmup),
+     .min = -1, /* 0 is a number of steps */
+     .argument = "N",
+     .group = log_group,
+     .help = "training logs: how many logged steps are left out at the begin; default: those before the times settle"},
+    {.name = "global-batch",
+     .type = SP_OPTION_COUNT,
+     .offset = AT(global_batch),
+     .argument = "N",
+     .group = log_group,
+     .help = "training logs: sequences of a step, where the log does not say"},
+    {.name = "network",
+     .type = SP_OPTION_TEXT,
+     .offset = AT(network),
+     .argument = "NAME",
+     .group = log_group,
+     .help = "topology: a name in hardware/networks; default: none"},
+    {.name = "output",
+     .letter = 'o',
+     .type = SP_OPTION_TEXT,
+     .offset = AT(output),
+     .argument = "FILE",
+     .group = file_group,
+     .help = "topology: writes the hardware file here, which --hardware reads; - is standard output"},
     {.name = NULL},
 };

@@ -89,7 +89,7 @@ struct measure_typed {
 struct import_typed {
     int kind;      /* enum import_kind, or -1: as it looks */
     int operation; /* of import_operation_names, or -1 */
-    struct sp_option_count ranks, nodes, warmup;
+    struct sp_option_count ranks, nodes, warmup, global_batch;
     const char *gpu, *network, *output;
     bool is_verbose;
 };

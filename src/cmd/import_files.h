@@ -12,6 +12,7 @@ struct import_file {
     size_t n_bytes;
     enum import_kind kind;
     struct import_result result;
+    const char *node; /* of a topology: the text of a hardware file */
 };
 /* Reads the whole of it. Fails on what cannot be read, is empty or larger than a log (import_files.c). */
 bool import_file_read(struct import_file *file, struct sp_arena *arena, struct sp_error *err) SP_MUST_CHECK;

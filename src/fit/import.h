@@ -44,6 +44,7 @@ struct import_given {
     const char *gpu;
     const char *operation;         /* of collective_names or import_operation_names, with '-' or '_' */
     struct sp_option_count warmup; /* steps of a training log that are left out */
+    int64_t global_batch;          /* sequences of a step */
 };
 
 struct import_note { /* what became of a line */
@@ -70,5 +71,58 @@ extern const char *const import_operation_names[]; /* "all-reduce", ..., NULL: a
 /* Every table of the output is a run of group "collective". Copies into arena. */
 bool import_nccl(struct sp_arena *arena, const struct import_text *text, const struct import_given *given,
                  struct import_result *result, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- training logs (import_training.c, import_frameworks.c) ----------------------------------------------------- */
+
+/* The steps that a log reports are one measurement of group "step", with what the log says of model, layout and memory.
+ * kind: whose log. Copies into arena. */
+struct import_log_source {
+    const struct import_text *text;
+    enum import_kind kind;
+};
+bool import_training(struct sp_arena *arena, const struct import_log_source *source, const struct import_given *given,
+                     struct import_result *result, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- nvidia-smi topo -m (import_topology.c) --------------------------------------------------------------------- */
+
+/* How two devices reach each other, the nearest first. */
+enum topology_path {
+    TOPOLOGY_SELF,
+    TOPOLOGY_NVLINK,
+    TOPOLOGY_PIX,  /* one PCIe bridge */
+    TOPOLOGY_PXB,  /* several */
+    TOPOLOGY_PHB,  /* the host bridge */
+    TOPOLOGY_NODE, /* between host bridges of a NUMA node */
+    TOPOLOGY_SYS,  /* between NUMA nodes */
+    TOPOLOGY_UNKNOWN,
+    N_TOPOLOGY_PATHS
+};
+extern const char *const topology_path_names[]; /* "X", "NV", "PIX", ..., NULL */
+enum { TOPOLOGY_MOST_DEVICES = 128 };
+
+struct topology {
+    int n_gpus;
+    int n_nics;
+    const char *nic_names[TOPOLOGY_MOST_DEVICES];  /* of the legend where there is one: "mlx5_4" */
+    const char *affinities[TOPOLOGY_MOST_DEVICES]; /* of GPUs: CPUs and NUMA node as printed, or "" */
+    enum topology_path gpu_paths[TOPOLOGY_MOST_DEVICES][TOPOLOGY_MOST_DEVICES];
+    int gpu_links[TOPOLOGY_MOST_DEVICES][TOPOLOGY_MOST_DEVICES];                /* NVLinks between two */
+    enum topology_path nic_paths[TOPOLOGY_MOST_DEVICES][TOPOLOGY_MOST_DEVICES]; /* GPU by NIC */
+};
+/* Copies into arena. The result has notes of the lines, and no runs. */
+bool import_topology(struct sp_arena *arena, const struct import_text *text, struct topology *topology,
+                     struct import_result *result, struct sp_error *err) SP_MUST_CHECK;
+
+/* ---- a topology as a hardware file (import_node.c, node_file.c) ------------------------------------------------- */
+
+struct import_node_given {
+    const char *gpu;     /* name in hardware/gpus */
+    const char *network; /* name in hardware/networks, or NULL */
+    const char *name;    /* of the file that will be */
+    const char *source;  /* where the topology comes from */
+};
+/* The text of a hardware file. What the schema of such files cannot say is a warning. Copies into arena. */
+const char *import_node_text(struct sp_arena *arena, const struct topology *topology,
+                             const struct import_node_given *given, struct sp_texts *warnings, struct sp_error *err);
 
 #endif

@@ -30,10 +30,11 @@ void import_result_open(struct import_result *result, struct sp_arena *arena);
 void import_take(struct import_result *result, int64_t line, const char *format, ...) SP_PRINTF(3, 4);
 void import_skip(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
     SP_PRINTF(4, 5);
+void import_sort_notes(struct import_result *result); /* by line */
 /* Adds a run to the result. The key of the run comes from its machine and its rows. */
 void import_add_run(struct import_result *result, const struct store_import *run);
 
-/* A JSON object on one line. */
+/* A JSON object, on one line or on many. */
 struct import_json {
     FILE *file;
     char *text;
@@ -41,6 +42,8 @@ struct import_json {
     struct sp_json_writer writer;
 };
 bool import_json_open(struct import_json *json, struct sp_error *err) SP_MUST_CHECK;
+bool import_json_open_lines(struct import_json *json, struct sp_error *err) SP_MUST_CHECK;
+void import_json_value(struct sp_json_writer *writer, const struct sp_json *value); /* under its own key */
 /* NULL: out of memory. Copies into arena. */
 const char *import_json_close(struct import_json *json, struct sp_arena *arena, struct sp_error *err);
 /* The members that a timed line has after its parameters. */

@@ -43,6 +43,20 @@ void import_skip(struct import_result *result, int64_t line, const char *reason,
     result->n_skipped++;
 }
 
+static int compare_notes(const void *a, const void *b)
+{
+    const struct import_note *left = a;
+    const struct import_note *right = b;
+    return (left->line > right->line) - (left->line < right->line);
+}
+
+void import_sort_notes(struct import_result *result)
+{
+    if (result->n_notes > 1) {
+        qsort(result->notes, (size_t)result->n_notes, sizeof(*result->notes), compare_notes);
+    }
+}
+
 /* The same machine with the same rows is the same run, whatever the file is called and whatever stands around the rows. */
 static const char *content_key(struct sp_arena *arena, const struct store_import *run)
 {
@@ -76,7 +90,7 @@ static bool fail_memory(struct sp_error *err)
     return sp_fail(err, SP_ERROR_IO, "out of memory: close other programs and run the same again");
 }
 
-bool import_json_open(struct import_json *json, struct sp_error *err)
+bool import_json_open_lines(struct import_json *json, struct sp_error *err)
 {
     *json = (struct import_json){.text = NULL};
     json->file = open_memstream(&json->text, &json->size);
@@ -85,8 +99,14 @@ bool import_json_open(struct import_json *json, struct sp_error *err)
     }
     json->writer = (struct sp_json_writer){.file = json->file};
     sp_json_begin_object(&json->writer, NULL);
-    json->writer.is_compact = true;
     return true;
+}
+
+bool import_json_open(struct import_json *json, struct sp_error *err)
+{
+    bool is_open = import_json_open_lines(json, err);
+    json->writer.is_compact = is_open;
+    return is_open;
 }
 
 const char *import_json_close(struct import_json *json, struct sp_arena *arena, struct sp_error *err)
@@ -101,6 +121,36 @@ const char *import_json_close(struct import_json *json, struct sp_arena *arena, 
         (void)fail_memory(err);
     }
     return line;
+}
+
+void import_json_value(struct sp_json_writer *writer, const struct sp_json *value)
+{
+    switch (value->type) {
+    case SP_JSON_NULL:
+        sp_json_put_null(writer, value->key);
+        return;
+    case SP_JSON_BOOL:
+        sp_json_put_bool(writer, value->key, value->boolean);
+        return;
+    case SP_JSON_NUMBER:
+        sp_json_put_number(writer, value->key, value->number);
+        return;
+    case SP_JSON_STRING:
+        sp_json_put_string(writer, value->key, value->string);
+        return;
+    case SP_JSON_ARRAY:
+    case SP_JSON_OBJECT:
+        break;
+    }
+    bool is_array = value->type == SP_JSON_ARRAY;
+    is_array ? sp_json_begin_array(writer, value->key) : sp_json_begin_object(writer, value->key);
+    bool is_row = is_array && value->first != NULL && value->first->type != SP_JSON_OBJECT &&
+                  value->first->type != SP_JSON_ARRAY && !writer->is_compact;
+    writer->is_compact = writer->is_compact || is_row;
+    for (const struct sp_json *member = value->first; member != NULL; member = member->next) {
+        import_json_value(writer, member);
+    }
+    is_array ? sp_json_end_array(writer) : sp_json_end_object(writer);
 }
 
 void import_json_times(struct sp_json_writer *writer, const struct import_times *times)

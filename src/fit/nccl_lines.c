@@ -13,8 +13,6 @@ struct making {
     size_t n_rows;
 };
 
-static const char *const place_names[] = {"no", "yes"}; /* in place? */
-
 /* How often the same was measured before in this table, by the same half. */
 static int64_t count_repeats(const struct nccl_table *table, int64_t before, int half)
 {
@@ -37,7 +35,7 @@ static void put_parameters(struct sp_json_writer *writer, const struct making *m
     sp_json_put_integer(writer, "ranks", making->identity->ranks);
     sp_json_put_integer(writer, "nodes", making->identity->nodes);
     sp_json_put_integer(writer, "message_bytes", row->bytes);
-    sp_json_put_string(writer, "in_place", place_names[half]);
+    sp_json_put_integer(writer, "in_place", half);
     sp_json_put_string(writer, "dtype", row->dtype);
     if (row->redop[0] != '\0') {
         sp_json_put_string(writer, "redop", row->redop);
@@ -58,19 +56,19 @@ static const char *key_of(const struct making *making, const struct nccl_row *ro
     struct sp_arena *arena = making->result->arena;
     const struct nccl_identity *identity = making->identity;
     return sp_format(
-        arena, "collective operation=%s ranks=%lld nodes=%lld message_bytes=%lld in_place=%s dtype=%s%s%s%s%s",
+        arena, "collective operation=%s ranks=%lld nodes=%lld message_bytes=%lld in_place=%d dtype=%s%s%s%s%s",
         import_operation_names[identity->operation], (long long)identity->ranks, (long long)identity->nodes,
-        (long long)row->bytes, place_names[half], row->dtype, row->redop[0] == '\0' ? "" : " redop=", row->redop,
+        (long long)row->bytes, half, row->dtype, row->redop[0] == '\0' ? "" : " redop=", row->redop,
         row->root < 0 ? "" : sp_format(arena, " root=%lld", (long long)row->root),
         n_repeats == 0 ? "" : sp_format(arena, " repeat=%lld", (long long)(n_repeats + 1)));
 }
 
 static bool add_half(struct making *making, int64_t index, int half, struct sp_error *err)
 {
-    static const double us = 1e-6;
+    static const double us_per_s = 1e6;
     const struct nccl_row *row = &making->table->rows[index];
     int64_t n_repeats = count_repeats(making->table, index, half);
-    double time_s = row->halves[half].time_us.value * us;
+    double time_s = row->halves[half].time_us.value / us_per_s;
     double sent = (double)row->bytes * nccl_sent_share(making->identity->operation, making->identity->ranks);
     const struct import_times times = {.median_s = time_s,
                                        .min_s = time_s,
