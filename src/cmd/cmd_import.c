@@ -104,8 +104,8 @@ static bool check_taken(const struct import_file *file, struct sp_error *err)
         return true;
     }
     const struct import_note *note = result->n_notes > 0 ? &result->notes[0] : NULL;
-    return sp_fail(err, SP_ERROR_INPUT, "%s: none of %lld lines of %s can be used%s%s", file->name,
-                   (long long)result->n_skipped, import_kind_names[file->kind],
+    return sp_fail(err, SP_ERROR_INPUT, "%s: none of %lld line%s of %s can be used%s%s", file->name,
+                   (long long)result->n_skipped, sp_plural(result->n_skipped), import_kind_names[file->kind],
                    note == NULL ? "" : sp_format(result->arena, "; line %lld: ", (long long)note->line),
                    note == NULL ? "" : note->text);
 }

@@ -80,7 +80,7 @@ bool import_recognise(const struct import_text *text, enum import_kind *kind, st
     return is_topology || is_nccl ||
            sp_fail(
                err, SP_ERROR_INPUT,
-               "%s: no output that is known in %lld lines: expected nccl-tests, nvidia-smi topo -m, a training log of "
+               "%s: no output that is known in %lld line%s: expected nccl-tests, nvidia-smi topo -m, a training log of "
                "Megatron-LM, torchtitan, nanotron or DeepSpeed, or lines of seqplan-device; --kind says which",
-               text->name, (long long)text->n_lines);
+               text->name, (long long)text->n_lines, sp_plural(text->n_lines));
 }

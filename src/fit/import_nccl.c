@@ -416,11 +416,12 @@ bool import_nccl(struct sp_arena *arena, const struct import_text *text, const s
     nccl_log_read(arena, text, &log);
     import_result_open(result, arena);
     if (log.n_tables == 0) {
-        return sp_fail(err, SP_ERROR_INPUT,
-                       "%s: no row of nccl-tests in %lld lines%s: expected lines of size, count, type, time, algbw and "
-                       "busbw",
-                       text->name, (long long)text->n_lines,
-                       log.has_summary ? ", only the average, which is of no size" : "");
+        return sp_fail(
+            err, SP_ERROR_INPUT,
+            "%s: no row of nccl-tests in %lld line%s%s: expected lines of size, count, type, time, algbw and "
+            "busbw",
+            text->name, (long long)text->n_lines, sp_plural(text->n_lines),
+            log.has_summary ? ", only the average, which is of no size" : "");
     }
     if (log.n_failed_checks > 0) {
         sp_texts_add(&result->warnings, "nccl-tests found wrong values in its results (\"Out of bounds values\"): look "

@@ -243,6 +243,11 @@ static bool join_cells(const struct matrix *matrix, int a, int b, enum topology_
     bool has_other = has_cell(matrix, b, a);
     const char *name_a = matrix->devices[a].label;
     const char *name_b = matrix->devices[b].label;
+    if (a == b && !has_own) { /* its row is lost; others may tell of it */
+        *path = TOPOLOGY_SELF;
+        *n_links = 0;
+        return true;
+    }
     if (!has_own && !has_other) {
         return sp_fail(err, SP_ERROR_INPUT,
                        "the path between %.40s and %.40s is missing: expected a row of one of them", name_a, name_b);
@@ -296,8 +301,8 @@ static bool read_matrix(const struct import_text *text, struct matrix *matrix, s
     }
     if (!matrix->has_heading || matrix->n_rows == 0) {
         return sp_fail(err, SP_ERROR_INPUT,
-                       "no matrix of GPUs in %lld lines: expected what 'nvidia-smi topo -m' prints",
-                       (long long)text->n_lines);
+                       "no matrix of GPUs in %lld line%s: expected what 'nvidia-smi topo -m' prints",
+                       (long long)text->n_lines, sp_plural(text->n_lines));
     }
     if (!fill_topology(matrix, topology, err)) {
         return false;

@@ -341,8 +341,8 @@ static bool check_log(const struct training_log *log, const struct import_log_so
 {
     const char *framework = import_kind_names[source->kind];
     if (log->n_steps == 0) {
-        return sp_fail(err, SP_ERROR_INPUT, "%s: no step of %s in %lld lines", source->text->name, framework,
-                       (long long)source->text->n_lines);
+        return sp_fail(err, SP_ERROR_INPUT, "%s: no step of %s in %lld line%s", source->text->name, framework,
+                       (long long)source->text->n_lines, sp_plural(source->text->n_lines));
     }
     if (log->steps[0].samples_per_s > 0 && fact_of(log, FACT_GLOBAL_BATCH) <= 0) {
         return sp_fail(err, SP_ERROR_INPUT,
@@ -387,6 +387,12 @@ bool import_training(struct sp_arena *arena, const struct import_log_source *sou
     }
     find_times(&log);
     drop_others(&log);
+    if (log.n_steps == 0) {
+        return sp_fail(err, SP_ERROR_INPUT,
+                       "%s: no step has a time: expected the sizes of batch, sequence and mesh beside the rate of a "
+                       "step, or two steps with the time of day",
+                       source->text->name);
+    }
     struct summary summary = {.log = &log, .framework = import_kind_names[source->kind], .gpu = gpu};
     summary.n_warmup = drop_warmup(&log, given);
     if (log.n_steps == 0) {

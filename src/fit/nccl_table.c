@@ -351,8 +351,8 @@ static int64_t find_nodes(struct import_result *result, const struct nccl_table 
     bool is_whole = table->ranks.n_listed > 0 && table->ranks.n_listed == ranks;
     int64_t listed = is_whole ? (int64_t)table->ranks.hosts.count : 0;
     if (given->nodes > 0 && listed > 0 && listed != given->nodes) {
-        sp_texts_add(&result->warnings, "the log lists %lld hosts, --nodes says %lld nodes: taken as %lld nodes",
-                     (long long)listed, (long long)given->nodes, (long long)given->nodes);
+        sp_texts_add(&result->warnings, "the log lists %lld hosts, --nodes says %lld: taken as %lld", (long long)listed,
+                     (long long)given->nodes, (long long)given->nodes);
     }
     return given->nodes > 0 ? given->nodes : listed;
 }

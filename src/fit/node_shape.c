@@ -161,7 +161,7 @@ static void shape_domains(struct sp_arena *arena, const struct topology *topolog
 
 struct link_count {
     int least_pair, most_pair; /* NVLinks between two of a domain */
-    int least_sum, most_sum;   /* of a GPU to all others */
+    int least_sum, most_sum;   /* of a GPU to all others, where it has any */
     bool has_gap;              /* two of a domain are not joined directly */
 };
 
@@ -180,7 +180,7 @@ static struct link_count count_links(const struct topology *topology, int domain
                 count.most_pair = n_links > count.most_pair ? n_links : count.most_pair;
             }
         }
-        count.least_sum = a == 0 || sum < count.least_sum ? sum : count.least_sum;
+        count.least_sum = sum > 0 && (count.least_sum == 0 || sum < count.least_sum) ? sum : count.least_sum;
         count.most_sum = sum > count.most_sum ? sum : count.most_sum;
     }
     return count;
