@@ -448,6 +448,14 @@ static void prefixes_colours_and_warnings_are_no_concern(void **state)
     }
 }
 
+static void prefix_that_touches_the_row(void **state)
+{
+    struct sp_arena *arena = *state;
+    const struct import_result result =
+        take(arena, sp_format(arena, "%s%s[1,0]<stdout>:%s", RANKS, HEADING, good + 1), (struct import_given){0});
+    assert_int_equal(result.n_measurements, 2);
+}
+
 /* A prefix in the middle of a row, where a launcher flushed. */
 static void prefix_inside_a_row(void **state)
 {
@@ -480,6 +488,17 @@ static void second_run_does_not_inherit_the_first_ones_devices(void **state)
     const char *text = sp_format(arena, "%s%s%s# nThread 1 nGpus 1 minBytes 8 maxBytes 8 iters: 7\n%s%s", RANKS,
                                  HEADING, good, HEADING, good);
     refuse(arena, text, (struct import_given){0}, "how many nodes, which GPU: add --nodes N --gpu NAME");
+}
+
+static void name_of_the_first_run_is_none_of_the_second(void **state)
+{
+    struct sp_arena *arena = *state;
+    static const char gather[] = " 3145728 262144 float none -1 61.00 51.57 34.38 0 61.00 51.57 34.38 0\n";
+    const char *text = sp_format(arena, "# Collective test starting: all_gather_perf\n%s%s%s%s%s%s", RANKS, HEADING,
+                                 gather, RANKS, HEADING, good);
+    const struct import_result result = take(arena, text, (struct import_given){0});
+    const struct measurement second = import_log_row(arena, &result.runs[1], 0);
+    check_text(&second, "operation", "all-reduce");
 }
 
 static void same_size_again_is_another_measurement(void **state)
@@ -627,7 +646,9 @@ int main(void)
         TEST(rooted_gather_must_be_named),
         TEST(old_all_gather_has_its_whole_result_as_size),
         TEST(prefixes_colours_and_warnings_are_no_concern),
+        TEST(prefix_that_touches_the_row),
         TEST(prefix_inside_a_row),
+        TEST(name_of_the_first_run_is_none_of_the_second),
         TEST(two_tables_are_two_runs),
         TEST(second_run_does_not_inherit_the_first_ones_devices),
         TEST(same_size_again_is_another_measurement),
