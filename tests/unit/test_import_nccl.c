@@ -501,6 +501,18 @@ static void name_of_the_first_run_is_none_of_the_second(void **state)
     check_text(&second, "operation", "all-reduce");
 }
 
+/* Processes that run the same on their own print the same list: it is of three ranks, not of six. */
+static void list_that_is_printed_again_is_the_same_list(void **state)
+{
+    struct sp_arena *arena = *state;
+    const char *list = strchr(RANKS, '\n') + 1;
+    const struct import_result result =
+        take(arena, sp_format(arena, "%s%s%s%s", list, list, HEADING, good), (struct import_given){0});
+    const struct measurement line = import_log_row(arena, &result.runs[0], 0);
+    check_number(&line, "ranks", 3);
+    check_number(&line, "nodes", 1);
+}
+
 static void same_size_again_is_another_measurement(void **state)
 {
     struct sp_arena *arena = *state;
@@ -651,6 +663,7 @@ int main(void)
         TEST(name_of_the_first_run_is_none_of_the_second),
         TEST(two_tables_are_two_runs),
         TEST(second_run_does_not_inherit_the_first_ones_devices),
+        TEST(list_that_is_printed_again_is_the_same_list),
         TEST(same_size_again_is_another_measurement),
         TEST(run_is_known_by_what_it_says),
         TEST(versions_of_nccl),
