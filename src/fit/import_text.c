@@ -41,7 +41,11 @@ static size_t clean(char *copy, const char *bytes, size_t n_bytes)
             from++;
         } else {
             bool is_control = (unsigned char)*from < ' ' || *from == '\x7f';
-            *to++ = is_control && *from != '\t' ? ' ' : *from;
+            *to = ' ';
+            if (!is_control || *from == '\t') {
+                *to = *from;
+            }
+            to++;
             from++;
         }
     }

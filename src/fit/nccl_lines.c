@@ -3,6 +3,7 @@
  * or an all-to-all, one message of send and receive. */
 #include "fit/nccl_log.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct making {
@@ -11,20 +12,50 @@ struct making {
     const struct nccl_identity *identity;
     struct store_measurement *rows;
     size_t n_rows;
+    int64_t *repeats[2]; /* of each row, by half */
 };
 
-/* How often the same was measured before in this table, by the same half. */
-static int64_t count_repeats(const struct nccl_table *table, int64_t before, int half)
+static int compare_texts_of(const struct nccl_row *a, const struct nccl_row *b)
 {
-    const struct nccl_row *own = &table->rows[before];
-    int64_t n_repeats = 0;
-    for (int64_t i = 0; i < before; i++) {
-        const struct nccl_row *row = &table->rows[i];
-        bool is_same = row->bytes == own->bytes && strcmp(row->dtype, own->dtype) == 0 &&
-                       strcmp(row->redop, own->redop) == 0 && row->root == own->root;
-        n_repeats += is_same && row->halves[half].is_there ? 1 : 0;
+    int order = strcmp(a->dtype, b->dtype);
+    return order != 0 ? order : strcmp(a->redop, b->redop);
+}
+
+/* What is measured, but for the half; 0: the same. */
+static int compare_identities(const struct nccl_row *a, const struct nccl_row *b)
+{
+    int order = (a->bytes > b->bytes) - (a->bytes < b->bytes);
+    order = order != 0 ? order : (a->root > b->root) - (a->root < b->root);
+    return order != 0 ? order : compare_texts_of(a, b);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct nccl_row *const *left = a;
+    const struct nccl_row *const *right = b;
+    int order = compare_identities(*left, *right);
+    return order != 0 ? order : ((*left)->line > (*right)->line) - ((*left)->line < (*right)->line);
+}
+
+/* How often the half of each row was measured before in this table. */
+static void count_repeats(struct making *making)
+{
+    struct sp_arena *arena = making->result->arena;
+    size_t n_rows = (size_t)making->table->n_rows;
+    const struct nccl_row **sorted = sp_arena_array(arena, n_rows, sizeof(*sorted));
+    for (size_t i = 0; i < n_rows; i++) {
+        sorted[i] = &making->table->rows[i];
     }
-    return n_repeats;
+    qsort(sorted, n_rows, sizeof(*sorted), compare_rows);
+    for (int half = 0; half < 2; half++) {
+        int64_t n_before = 0;
+        making->repeats[half] = sp_arena_array(arena, n_rows, sizeof(*making->repeats[half]));
+        for (size_t i = 0; i < n_rows; i++) {
+            n_before = i > 0 && compare_identities(sorted[i - 1], sorted[i]) == 0 ? n_before : 0;
+            making->repeats[half][sorted[i] - making->table->rows] = n_before;
+            n_before += sorted[i]->halves[half].is_there ? 1 : 0;
+        }
+    }
 }
 
 static void put_parameters(struct sp_json_writer *writer, const struct making *making, const struct nccl_row *row,
@@ -60,14 +91,14 @@ static const char *key_of(const struct making *making, const struct nccl_row *ro
         import_operation_names[identity->operation], (long long)identity->ranks, (long long)identity->nodes,
         (long long)row->bytes, half, row->dtype, row->redop[0] == '\0' ? "" : " redop=", row->redop,
         row->root < 0 ? "" : sp_format(arena, " root=%lld", (long long)row->root),
-        n_repeats == 0 ? "" : sp_format(arena, " repeat=%lld", (long long)(n_repeats + 1)));
+        n_repeats == 0 ? "" : sp_format(arena, " repeat=%lld", (long long)n_repeats + 1));
 }
 
 static bool add_half(struct making *making, int64_t index, int half, struct sp_error *err)
 {
     static const double us_per_s = 1e6;
     const struct nccl_row *row = &making->table->rows[index];
-    int64_t n_repeats = count_repeats(making->table, index, half);
+    int64_t n_repeats = making->repeats[half][index];
     double time_s = row->halves[half].time_us.value / us_per_s;
     double sent = (double)row->bytes * nccl_sent_share(making->identity->operation, making->identity->ranks);
     const struct import_times times = {.median_s = time_s,
@@ -152,6 +183,7 @@ bool nccl_table_import(struct import_result *result, const struct nccl_table *ta
 {
     struct making making = {.result = result, .table = table, .identity = identity};
     making.rows = sp_arena_array(result->arena, 2 * (size_t)table->n_rows, sizeof(*making.rows));
+    count_repeats(&making);
     for (int64_t i = 0; i < table->n_rows; i++) {
         if (!add_row(&making, i, err)) {
             return false;

@@ -387,6 +387,7 @@ static bool check_identity(struct sp_arena *arena, const struct nccl_table *tabl
                                     sp_join(arena, missing.items, missing.count, ", "),
                                     sp_join(arena, options.items, options.count, " ")));
     }
+    assert(identity->nodes > 0); /* else it is missing */
     if (identity->ranks % identity->nodes != 0) {
         return fail_table(table, err,
                           sp_format(arena, "%lld ranks do not divide by %lld nodes: expected as many on each",

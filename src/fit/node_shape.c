@@ -2,6 +2,7 @@
  * near the GPUs. */
 #include "fit/node_shape.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- figures ---------------------------------------------------------------------------------------------------- */
@@ -168,6 +169,7 @@ struct link_count {
 static struct link_count count_links(const struct topology *topology, int domain)
 {
     struct link_count count = {.least_pair = 0};
+    assert(domain > 0);
     for (int a = 0; a < topology->n_gpus; a++) {
         int sum = 0;
         for (int b = 0; b < topology->n_gpus; b++) {
