@@ -19,18 +19,10 @@ static struct import_given given_of(const struct import_typed *typed)
 
 static bool read_measurements(struct import_file *file, struct sp_arena *arena, struct sp_error *err)
 {
-    struct measure_text lines = {.name = file->name, .bytes = file->bytes, .n_bytes = file->n_bytes};
-    struct import_result *result = &file->result;
-    *result = (struct import_result){.arena = arena, .warnings = {.arena = arena}};
-    result->runs = sp_arena_alloc(arena, sizeof(*result->runs));
-    if (!measure_text_read(&lines, arena, result->runs, err)) {
-        return false;
-    }
-    result->n_runs = 1;
-    result->n_measurements = (int64_t)result->runs->n_rows;
-    result->n_taken = result->n_measurements;
-    result->n_skipped = lines.n_skipped;
-    return true;
+    const struct measure_text text = {
+        .name = file->name, .bytes = file->bytes, .n_bytes = file->n_bytes, .result = &file->result};
+    import_result_open(&file->result, arena);
+    return measure_text_read(&text, arena, err);
 }
 
 /* "nodes/mine.json" is called mine. */

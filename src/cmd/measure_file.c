@@ -169,22 +169,36 @@ static bool fill_import(struct file_lines *lines, struct store_import *import, s
     return true;
 }
 
-bool measure_text_read(struct measure_text *text, struct sp_arena *arena, struct store_import *import,
-                       struct sp_error *err)
+static bool take_text(struct file_lines *lines, const struct measure_text *text, struct sp_error *err)
 {
-    struct file_lines lines = {.arena = arena, .intake = {.source = text->name}, .n_planned = -1};
     size_t at = 0;
-    bool is_good = true;
-    while (is_good && at < text->n_bytes) {
+    while (at < text->n_bytes) {
         const char *newline = memchr(text->bytes + at, '\n', text->n_bytes - at);
         size_t length = newline == NULL ? text->n_bytes - at : (size_t)(newline - text->bytes) - at;
         const struct line line = {.text = text->bytes + at, .length = length, .is_whole = newline != NULL};
-        is_good = take_line(&lines, &line, err);
+        size_t n_before = lines->n_rows;
+        if (!take_line(lines, &line, err)) {
+            return false;
+        }
+        if (lines->n_rows > n_before) {
+            import_take(text->result, lines->intake.n_lines, "%s", lines->rows[n_before].key);
+        }
         at += length + 1;
     }
-    measure_intake_close(&lines.intake);
-    text->n_skipped = lines.intake.n_skipped;
-    return is_good && check_machine(&lines, err) && fill_import(&lines, import, err);
+    return true;
+}
+
+bool measure_text_read(const struct measure_text *text, struct sp_arena *arena, struct sp_error *err)
+{
+    struct import_result *result = text->result;
+    struct file_lines lines = {.arena = arena, .intake = {.source = text->name, .notes = result}, .n_planned = -1};
+    result->runs = sp_arena_alloc(arena, sizeof(*result->runs));
+    if (!take_text(&lines, text, err) || !check_machine(&lines, err) || !fill_import(&lines, result->runs, err)) {
+        return false;
+    }
+    result->n_runs = 1;
+    result->n_measurements = (int64_t)lines.n_rows;
+    return true;
 }
 
 bool measure_file_store(struct sp_arena *arena, struct store *store, const char *path, int64_t *id,

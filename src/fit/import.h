@@ -65,6 +65,12 @@ struct import_result {
     struct sp_texts warnings;
 };
 
+/* For whoever reads lines (import_result.c). reason: a text that stays. */
+void import_result_open(struct import_result *result, struct sp_arena *arena);
+void import_take(struct import_result *result, int64_t line, const char *format, ...) SP_PRINTF(3, 4);
+void import_skip(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
+    SP_PRINTF(4, 5);
+
 /* ---- nccl-tests (import_nccl.c, nccl_table.c, nccl_lines.c) ----------------------------------------------------- */
 
 extern const char *const import_operation_names[]; /* "all-reduce", ..., NULL: as measurement lines name them */

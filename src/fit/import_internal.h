@@ -26,10 +26,6 @@ bool import_integer_after(const char *line, const char *label, int64_t *value);
 
 /* ---- results (import_result.c) ---------------------------------------------------------------------------------- */
 
-void import_result_open(struct import_result *result, struct sp_arena *arena);
-void import_take(struct import_result *result, int64_t line, const char *format, ...) SP_PRINTF(3, 4);
-void import_skip(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
-    SP_PRINTF(4, 5);
 void import_sort_notes(struct import_result *result); /* by line */
 /* Adds a run to the result. The key of the run comes from its machine and its rows. */
 void import_add_run(struct import_result *result, const struct store_import *run);

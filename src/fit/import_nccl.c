@@ -212,11 +212,13 @@ static void end_table(struct reading *reading)
 /* Another run of the program begins: what was said of the last one no longer holds. */
 static void begin_program(struct reading *reading)
 {
-    bool has_rows = reading->table->n_rows > 0;
-    int operation = reading->table->operation;
+    const struct nccl_table before = *reading->table;
     end_table(reading);
     *reading->table = new_table(reading->arena);
-    reading->table->operation = has_rows ? -1 : operation; /* a command line stands before its output */
+    if (before.n_rows == 0) { /* a command line stands before its output */
+        reading->table->operation = before.operation;
+        memcpy(reading->table->settings, before.settings, sizeof(before.settings));
+    }
 }
 
 /* Another table of the same run begins. */
@@ -356,6 +358,45 @@ static void read_version(struct reading *reading, const char *line)
     }
 }
 
+const char *const nccl_setting_names[] = {"nccl_algo", "nccl_proto", "nccl_nvls_enable", NULL};
+_Static_assert(SP_COUNT_OF(nccl_setting_names) == N_NCCL_SETTINGS + 1, "a name for each setting");
+
+/* "-x NCCL_ALGO=Tree" of a command, "NCCL_ALGO set by environment to Tree." of NCCL itself. */
+static void read_settings(struct reading *reading, const char *line)
+{
+    static const char *const variables[N_NCCL_SETTINGS] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE"};
+    static const char *const signs[] = {"=", " set by environment to "};
+    static const char ends[] = " \t.,;)\"'";
+    for (int i = 0; i < N_NCCL_SETTINGS; i++) {
+        for (size_t sign = 0; sign < SP_COUNT_OF(signs); sign++) {
+            const char *label = sp_format(reading->arena, "%s%s", variables[i], signs[sign]);
+            const char *value = strstr(line, label);
+            size_t length = value == NULL ? 0 : strcspn(value + strlen(label), ends);
+            if (length > 0) {
+                reading->table->settings[i] = sp_strndup(reading->arena, value + strlen(label), length);
+            }
+        }
+    }
+}
+
+/* "NCCL INFO comm 0x1 rank 0 nRanks 16 nNodes 2 localRanks 8 ...", older "... nranks 16 ..."; smaller ones are parts. */
+static void read_communicator(struct reading *reading, const char *line)
+{
+    struct nccl_table *table = reading->table;
+    int64_t ranks = 0;
+    int64_t nodes = 0;
+    if (!import_integer_after(line, " nRanks ", &ranks) && !import_integer_after(line, " nranks ", &ranks)) {
+        return;
+    }
+    (void)import_integer_after(line, " nNodes ", &nodes);
+    if (ranks > table->debug_ranks) {
+        table->debug_ranks = ranks;
+        table->debug_nodes = nodes;
+    } else if (ranks == table->debug_ranks && nodes > 0) {
+        table->debug_nodes = nodes;
+    }
+}
+
 /* The name of a program: in its own first and last line, or in the command that ran it. */
 static void read_program(struct reading *reading, const char *line)
 {
@@ -394,6 +435,10 @@ static void read_line(struct reading *reading, int64_t number, const char *raw)
     read_program(reading, line);
     if (!read_options(reading, line) && !read_heading(reading, &words) && !read_rank(reading, line, &words)) {
         read_version(reading, line);
+        if (strstr(line, "NCCL") != NULL) {
+            read_settings(reading, line);
+            read_communicator(reading, line);
+        }
         read_summary(reading, line);
     }
 }

@@ -77,6 +77,11 @@ static void put_parameters(struct sp_json_writer *writer, const struct making *m
     if (n_repeats > 0) {
         sp_json_put_integer(writer, "repeat", n_repeats + 1);
     }
+    for (int i = 0; i < N_NCCL_SETTINGS; i++) {
+        if (making->table->settings[i] != NULL) {
+            sp_json_put_string(writer, nccl_setting_names[i], making->table->settings[i]);
+        }
+    }
     sp_json_put_string(writer, "beside", "none");
     sp_json_put_string(writer, "timed", "operation");
     sp_json_end_object(writer);

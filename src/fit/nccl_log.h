@@ -54,6 +54,10 @@ struct nccl_layout {
     int n_halves;
 };
 
+/* What the environment may ask of NCCL, and changes what is measured. */
+enum nccl_setting { NCCL_SETTING_ALGO, NCCL_SETTING_PROTO, NCCL_SETTING_NVLS, N_NCCL_SETTINGS };
+extern const char *const nccl_setting_names[]; /* "nccl_algo", ..., NULL: parameters of a measurement */
+
 struct nccl_ranks {  /* the list of devices */
     int64_t highest; /* -1: none is listed */
     int64_t n_listed;
@@ -65,10 +69,12 @@ struct nccl_table {
     int64_t first_line;
     struct nccl_layout layout;
     struct nccl_ranks ranks;
-    int operation;    /* of the program's name; -1: not named */
-    int64_t iters;    /* 0: not stated */
-    bool has_options; /* a line of options was seen */
-    const char *nccl; /* version, or NULL */
+    int operation;                         /* of the program's name; -1: not named */
+    int64_t iters;                         /* 0: not stated */
+    bool has_options;                      /* a line of options was seen */
+    const char *nccl;                      /* version, or NULL */
+    int64_t debug_ranks, debug_nodes;      /* of the largest communicator in NCCL's own messages; 0: none */
+    const char *settings[N_NCCL_SETTINGS]; /* of the environment, or NULL */
     struct nccl_row *rows;
     int64_t n_rows, capacity;
 };

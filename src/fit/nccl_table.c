@@ -292,7 +292,7 @@ static bool stated_ranks(struct sp_arena *arena, const struct nccl_table *table,
                                     "the list of devices ends with rank %lld, --ranks says %lld: leave --ranks out",
                                     (long long)(listed - 1), (long long)given->ranks));
     }
-    *ranks = listed > 0 ? listed : given->ranks;
+    *ranks = listed > 0 ? listed : given->ranks > 0 ? given->ranks : table->debug_ranks;
     return true;
 }
 
@@ -350,11 +350,12 @@ static int64_t find_nodes(struct import_result *result, const struct nccl_table 
 {
     bool is_whole = table->ranks.n_listed > 0 && table->ranks.n_listed == ranks;
     int64_t listed = is_whole ? (int64_t)table->ranks.hosts.count : 0;
+    int64_t told = table->debug_ranks == ranks ? table->debug_nodes : 0;
     if (given->nodes > 0 && listed > 0 && listed != given->nodes) {
         sp_texts_add(&result->warnings, "the log lists %lld hosts, --nodes says %lld: taken as %lld", (long long)listed,
                      (long long)given->nodes, (long long)given->nodes);
     }
-    return given->nodes > 0 ? given->nodes : listed;
+    return given->nodes > 0 ? given->nodes : listed > 0 ? listed : told;
 }
 
 static void ask(struct sp_texts *missing, struct sp_texts *options, const char *what, const char *option)

@@ -111,7 +111,7 @@ test_expect_success 'training logs are measured steps' '
 test_expect_success 'warm-up by number, and steps are nothing that a GPU program measures' '
 	expect_exit 0 seqplan import logs/training/deepspeed.log --gpu H200 --warmup 0 --db e.db &&
 	grep "6 lines taken, 0 skipped" err &&
-	expect_error 2 "no GPU program measures step" seqplan measure --only step
+	expect_error 2 "no GPU program measures step" seqplan measure --only step --device /bin/true
 '
 
 test_expect_success 'lines of seqplan-device, as measure --from stores them' '
@@ -121,6 +121,14 @@ test_expect_success 'lines of seqplan-device, as measure --from stores them' '
 	expect_exit 0 seqplan measure --run 1 -o back.jsonl --db f.db &&
 	expect_exit 0 seqplan import back.jsonl --db g.db && expect_exit 0 seqplan import back.jsonl --db f.db &&
 	grep "none new, in run 1" err
+'
+
+test_expect_success 'lines of seqplan-device that cannot be read are skipped and named' '
+	{ sed -n 1,4p mine.jsonl && echo "{\"kind\":\"measurement\"}" && sed -n 5p mine.jsonl && head -c 61 mine.jsonl; } >torn.jsonl &&
+	expect_exit 0 seqplan import torn.jsonl --verbose --db torn.db --format json && cp out answer.json &&
+	grep "torn.jsonl: line 5: skipped: .*group" err && grep "torn.jsonl: line 6: taken: collective operation=" err &&
+	grep "measurements: 3 lines taken, 1 skipped (1 not readable): 3 measurements, all new" err &&
+	test "$(json_get answer.json files.0.skipped)" = 1 && test "$(json_get answer.json files.0.lines.2.line)" = 5
 '
 
 test_expect_success 'an imported run goes to a file and into another store' '

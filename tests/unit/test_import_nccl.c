@@ -536,6 +536,40 @@ static void run_is_known_by_what_it_says(void **state)
     assert_string_not_equal(first.runs[0].run.key, other.runs[0].run.key);
 }
 
+/* NCCL_DEBUG=INFO tells ranks and nodes of every communicator; the largest is the one that was timed. */
+static void ranks_and_nodes_from_the_messages_of_nccl(void **state)
+{
+    struct sp_arena *arena = *state;
+    static const char newer[] = "node0:7:7 [0] NCCL INFO comm 0x55 rank 0 nRanks 3 nNodes 3 localRanks 1 localRank 0\n"
+                                "node0:7:7 [0] NCCL INFO comm 0x66 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0\n";
+    static const char older[] =
+        "node0:7:7 [0] NCCL INFO comm 0x55 rank 0 nranks 3 cudaDev 0 busId 1b000 - Init COMPLETE\n";
+    const struct import_result told =
+        take(arena, sp_format(arena, "%s%s%s", newer, HEADING, good), (struct import_given){.gpu = "H100"});
+    const struct measurement line = import_log_row(arena, &told.runs[0], 0);
+    check_number(&line, "ranks", 3);
+    check_number(&line, "nodes", 3);
+    refuse(arena, sp_format(arena, "%s%s%s", older, HEADING, good), (struct import_given){.gpu = "H100"},
+           "the log does not say how many nodes: add --nodes N");
+}
+
+static void settings_of_the_environment(void **state)
+{
+    struct sp_arena *arena = *state;
+    static const char command[] = "$ mpirun -n 3 -x NCCL_ALGO=Tree -x NCCL_NVLS_ENABLE=0 ./all_reduce_perf -b 3M\n";
+    static const char message[] = "node0:7:7 [0] NCCL INFO NCCL_PROTO set by environment to LL128.\n";
+    const struct import_result result =
+        take(arena, sp_format(arena, "%s%s%s%s%s", command, RANKS, message, HEADING, good), (struct import_given){0});
+    const struct measurement line = import_log_row(arena, &result.runs[0], 0);
+    check_text(&line, "nccl_algo", "Tree");
+    check_text(&line, "nccl_nvls_enable", "0");
+    check_text(&line, "nccl_proto", "LL128");
+    const struct import_result plain =
+        take(arena, sp_format(arena, "%s%s%s", RANKS, HEADING, good), (struct import_given){0});
+    const struct measurement unset = import_log_row(arena, &plain.runs[0], 0);
+    assert_null(import_log_parameter(&unset, "nccl_algo"));
+}
+
 static void versions_of_nccl(void **state)
 {
     struct sp_arena *arena = *state;
@@ -666,6 +700,8 @@ int main(void)
         TEST(list_that_is_printed_again_is_the_same_list),
         TEST(same_size_again_is_another_measurement),
         TEST(run_is_known_by_what_it_says),
+        TEST(ranks_and_nodes_from_the_messages_of_nccl),
+        TEST(settings_of_the_environment),
         TEST(versions_of_nccl),
         TEST(bad_rows_are_skipped_and_named),
         TEST(in_place_that_was_not_measured_is_no_flaw),
