@@ -187,6 +187,11 @@ static bool check_output(const struct import_typed *typed, const struct import_f
     if (n_nodes > 1) {
         return sp_fail(err, SP_ERROR_USAGE, "%zu topologies and one -o: import them one after the other", n_nodes);
     }
+    if (n_nodes > 0 && strcmp(typed->output, "-") != 0) { /* what cannot be written fails before anything is stored */
+        struct whole_file *file = whole_file_open(files[0].result.arena, typed->output, err);
+        whole_file_drop(file);
+        return file != NULL;
+    }
     return n_nodes > 0 || typed->output == NULL ||
            sp_fail(err, SP_ERROR_USAGE,
                    "-o is for the hardware file of a topology: none of the files is one; 'seqplan measure --run ID -o "
