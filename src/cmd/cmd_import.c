@@ -176,6 +176,46 @@ static bool write_node(struct command_context *context, const struct import_type
     return whole_file_close(file, err);
 }
 
+static bool has_kind(const struct import_file *files, size_t n_files, unsigned kinds)
+{
+    for (size_t i = 0; i < n_files; i++) {
+        if ((1U << (unsigned)files[i].kind & kinds) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An option that says something of no file is a mistake. */
+static bool check_options(const struct import_typed *typed, const struct import_file *files, size_t n_files,
+                          struct sp_error *err)
+{
+    static const unsigned nccl = 1U << (unsigned)IMPORT_NCCL_TESTS;
+    static const unsigned topology = 1U << (unsigned)IMPORT_TOPOLOGY;
+    static const unsigned training = 1U << (unsigned)IMPORT_MEGATRON | 1U << (unsigned)IMPORT_TORCHTITAN |
+                                     1U << (unsigned)IMPORT_NANOTRON | 1U << (unsigned)IMPORT_DEEPSPEED;
+    const struct {
+        bool is_given;
+        unsigned kinds;
+        const char *name, *what;
+    } rules[] = {
+        {typed->ranks.is_given, nccl, "--ranks", "output of nccl-tests"},
+        {typed->nodes.is_given, nccl, "--nodes", "output of nccl-tests"},
+        {typed->operation >= 0, nccl, "--operation", "output of nccl-tests"},
+        {typed->warmup.is_given, training, "--warmup", "training logs"},
+        {typed->global_batch.is_given, training, "--global-batch", "training logs"},
+        {typed->network != NULL, topology, "--network", "a topology"},
+        {typed->gpu != NULL, nccl | training | topology, "--gpu",
+         "logs and topologies, and these files name their GPU"},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(rules); i++) {
+        if (rules[i].is_given && !has_kind(files, n_files, rules[i].kinds)) {
+            return sp_fail(err, SP_ERROR_USAGE, "%s is for %s: leave it out", rules[i].name, rules[i].what);
+        }
+    }
+    return true;
+}
+
 /* One file of -o for one topology. */
 static bool check_output(const struct import_typed *typed, const struct import_file *files, size_t n_files,
                          struct sp_error *err)
@@ -227,7 +267,8 @@ static bool import_files(struct command_context *context, const struct command_o
             return false;
         }
     }
-    if (!check_output(&options->import, files, paths->count, err) ||
+    if (!check_options(&options->import, files, paths->count, err) ||
+        !check_output(&options->import, files, paths->count, err) ||
         !store_files(context, options, files, paths->count, err) ||
         !write_node(context, &options->import, files, paths->count, err)) {
         return false;

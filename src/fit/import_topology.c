@@ -43,6 +43,10 @@ static bool read_path(const char *word, enum topology_path *path, int *n_links)
             return true;
         }
     }
+    if (strcmp(word, "SOC") == 0) { /* as older drivers call it */
+        *path = TOPOLOGY_SYS;
+        return true;
+    }
     int64_t count = 0;
     if (strncmp(word, "NV", 2) == 0 && import_integer(word + 2, &count) && count >= 1 && count <= MOST_LINKS) {
         *path = TOPOLOGY_NVLINK;

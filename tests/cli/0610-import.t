@@ -89,6 +89,10 @@ test_expect_success 'files that cannot be read, and commands that make no sense'
 	expect_error 3 "half.jsonl: no output that is known" seqplan import half.jsonl --db d.db &&
 	expect_error 2 "-o is for the hardware file of a topology" \
 		seqplan import logs/nccl/a40_2nodes_x2_sendrecv_small.txt -o x.json --db d.db &&
+	expect_error 2 "--warmup is for training logs: leave it out" \
+		seqplan import logs/nccl/a40_2nodes_x2_sendrecv_small.txt --warmup 3 --db d.db &&
+	expect_error 2 "--nodes is for output of nccl-tests: leave it out" \
+		seqplan import logs/training/megatron.log --gpu H200 --nodes 3 --db d.db &&
 	test ! -e d.db && test ! -e x.json
 '
 

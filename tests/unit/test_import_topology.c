@@ -287,7 +287,7 @@ static void wrapped_and_partial_matrix(void **state)
                                                                      "   NV6   PIX   0-30\n"
                                                                      "GPU1    NV6   X   NV6\n"
                                                                      "SYS   31-60\n"
-                                                                     "mlx5_0  PIX   SYS   PHB   X\n");
+                                                                     "mlx5_0  PIX   SOC   PHB   X\n");
     const struct topology *topology = read_topology(fixture->arena, &text);
     assert_int_equal(topology->n_gpus, 3);
     assert_int_equal(topology->n_nics, 1);
