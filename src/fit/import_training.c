@@ -353,6 +353,23 @@ static bool check_log(const struct training_log *log, const struct import_log_so
            sp_fail(err, SP_ERROR_INPUT, "%s: the log does not say which GPU: add --gpu NAME", source->text->name);
 }
 
+/* Of the log, or of the user where the log does not say. */
+static bool settle_batch(struct training_log *log, const struct import_log_source *source,
+                         const struct import_given *given, struct sp_error *err)
+{
+    int64_t of_line = log->n_steps > 0 ? log->steps[log->n_steps - 1].global_batch : 0;
+    int64_t logged = of_line > 0 ? of_line : (int64_t)fact_of(log, FACT_GLOBAL_BATCH);
+    if (given->global_batch > 0 && logged > 0 && given->global_batch != logged) {
+        return sp_fail(err, SP_ERROR_INPUT,
+                       "%s: the log has %lld sequences a step, --global-batch says %lld: leave it out",
+                       source->text->name, (long long)logged, (long long)given->global_batch);
+    }
+    if (given->global_batch > 0) {
+        log->facts[FACT_GLOBAL_BATCH] = (double)given->global_batch;
+    }
+    return true;
+}
+
 static void note_taken(struct training_log *log)
 {
     for (int64_t i = 0; i < log->n_steps; i++) {
@@ -378,11 +395,8 @@ bool import_training(struct sp_arena *arena, const struct import_log_source *sou
         log.facts[i] = -1;
     }
     read_lines(&log, source);
-    if (given->global_batch > 0) {
-        log.facts[FACT_GLOBAL_BATCH] = (double)given->global_batch;
-    }
     const char *gpu = given->gpu != NULL ? given->gpu : log.gpu;
-    if (!check_log(&log, source, gpu, err)) {
+    if (!settle_batch(&log, source, given, err) || !check_log(&log, source, gpu, err)) {
         return false;
     }
     find_times(&log);
