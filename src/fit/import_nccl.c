@@ -42,11 +42,21 @@ static size_t tag_length(const char *at)
     return length;
 }
 
+/* The length of a word "17:" at `at`, or 0. */
+static size_t number_tag_length(const char *at)
+{
+    size_t length = strspn(at, "0123456789");
+    bool is_tag = length > 0 && at[length] == ':' && strchr(" \t", at[length + 1]) != NULL; /* or the end */
+    return is_tag ? length + 1 : 0;
+}
+
 static const char *without_tags(struct sp_arena *arena, const char *line)
 {
     char *copy = sp_strdup(arena, line);
     for (char *at = copy; *at != '\0';) {
+        bool begins_word = at == copy || at[-1] == ' ' || at[-1] == '\t';
         size_t length = tag_length(at);
+        length = length == 0 && begins_word ? number_tag_length(at) : length;
         for (size_t i = 0; i < length; i++) {
             at[i] = ' ';
         }

@@ -466,6 +466,27 @@ static void prefix_inside_a_row(void **state)
     assert_int_equal(result.n_measurements, 2);
 }
 
+static void number_and_colon_inside_a_row(void **state)
+{
+    struct sp_arena *arena = *state;
+    static const char row[] = "0: 3145728 786432 float sum -1 0: 61.00 51.57 68.76 0 0: 61.00 51.57 68.76 0\n";
+    const struct import_result result =
+        take(arena, sp_format(arena, "%s%s%s", RANKS, HEADING, row), (struct import_given){0});
+    assert_int_equal(result.n_measurements, 2);
+}
+
+/* Each process prints all of it, and their lines mingle. */
+static void program_without_mpi_that_repeats_its_heading(void **state)
+{
+    struct sp_arena *arena = *state;
+    static const char head[] = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20\n"
+                               "#  Rank  0 Group  0 Pid   1000 on      node0 device  0 [0x1b] NVIDIA H100\n";
+    static const char row[] = " 3145728 786432 float sum -1 61.00 51.57 0.00 0 0.51 6168.09 0.00 0\n";
+    const char *text = sp_format(arena, "%s%s%s%s%s%s%s", head, head, HEADING, HEADING, row, row, row);
+    refuse(arena, text, (struct import_given){0}, "each process ran on its own rank alone");
+    refuse(arena, text, (struct import_given){.nodes = 1, .operation = "all-reduce"}, "build with MPI=1");
+}
+
 static void two_tables_are_two_runs(void **state)
 {
     struct sp_arena *arena = *state;
@@ -695,6 +716,8 @@ int main(void)
         TEST(prefix_that_touches_the_row),
         TEST(prefix_inside_a_row),
         TEST(name_of_the_first_run_is_none_of_the_second),
+        TEST(number_and_colon_inside_a_row),
+        TEST(program_without_mpi_that_repeats_its_heading),
         TEST(two_tables_are_two_runs),
         TEST(second_run_does_not_inherit_the_first_ones_devices),
         TEST(list_that_is_printed_again_is_the_same_list),

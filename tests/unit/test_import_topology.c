@@ -90,7 +90,7 @@ static bool warns(const struct sp_texts *warnings, const char *part)
 /* ---- the collected matrices ------------------------------------------------------------------------------------- */
 
 /* By hand from each matrix. Rate of a GPU's links: 25 GB/s a link of NVLink 3 and 4, 50 of NVLink 5; without a switch the
- * links of a GPU add up (4 + 4 + 4 of the mesh of four), with one each pair shows all of them. Over PCIe 0.51 of the
+ * links of a GPU add up (4 + 4 + 4 of the mesh of four), with one each pair shows all of them. Over PCIe 0.583 of the
  * card's 55.4 GB/s. */
 static const struct {
     const char *file, *gpu;
@@ -101,14 +101,14 @@ static const struct {
     const char *warning; /* one of them, or NULL */
 } nodes[] = {
     {"2gpu_nv2_bridge", "h100-pcie", 2, 2, 0, "nvlink", true, 50e9, "2 of the 18 NVLinks of h100-pcie are in use"},
-    {"2gpu_phb_pcie", "h100-pcie", 2, 2, 0, "pcie", false, 28.254e9, "no collective was measured on such links"},
-    {"4gpu_pcie_5nic_epyc", "h100-pcie", 4, 4, 5, "pcie", false, 28.254e9, "paths over PCIe differ (NODE, SYS)"},
+    {"2gpu_phb_pcie", "h100-pcie", 2, 2, 0, "pcie", false, 32.2982e9, "no collective was measured on such links"},
+    {"4gpu_pcie_5nic_epyc", "h100-pcie", 4, 4, 5, "pcie", false, 32.2982e9, "paths over PCIe differ (NODE, SYS)"},
     {"a100_4gpu_nv4_polaris", "a100-sxm-80", 4, 4, 2, "nvlink", true, 300e9, "GPU0, GPU2 have no NIC near"},
     {"a100_pcie_4gpu_2x_nv12_bridge", "a100-pcie-80", 4, 2, 4, "nvlink", true, 300e9, NULL},
     {"a100_pcie_8gpu_4x_nv12_bridge", "a100-pcie-80", 8, 2, 8, "nvlink", true, 300e9,
      "paths over PCIe differ (NODE, SYS)"},
     {"a100_sxm_8gpu_nonic", "a100-sxm-80", 8, 8, 0, "nvlink", false, 300e9, "its measured collectives are taken over"},
-    {"a4000_4gpu_node", "h100-pcie", 4, 4, 0, "pcie", false, 28.254e9, NULL},
+    {"a4000_4gpu_node", "h100-pcie", 4, 4, 0, "pcie", false, 32.2982e9, NULL},
     {"b200_dgx_8gpu_16nic", "b200-sxm", 8, 8, 8, "nvlink", false, 900e9,
      "8 of 16 NICs are farther from every GPU and left out: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_5, mlx5_6, mlx5_11, "
      "mlx5_12"},
@@ -116,7 +116,7 @@ static const struct {
      "4 of 12 NICs are farther from every GPU and left out: NIC1, NIC2, NIC7, NIC8"},
     {"h100_sxm_8gpu_nonic", "h100-sxm", 8, 8, 0, "nvlink", false, 450e9, "its measured collectives are taken over"},
     {"h20_8gpu_8nic_partial", "h100-sxm", 8, 8, 8, "nvlink", false, 450e9, "which network its 8 NICs are on"},
-    {"l40_4gpu_pcie_2nic", "h100-pcie", 4, 4, 2, "pcie", false, 28.254e9, "paths over PCIe differ (NODE, SYS)"},
+    {"l40_4gpu_pcie_2nic", "h100-pcie", 4, 4, 2, "pcie", false, 32.2982e9, "paths over PCIe differ (NODE, SYS)"},
     {"v100_sxm2_4gpu_nv2_1hca", "a100-sxm-40", 4, 4, 1, "nvlink", true, 150e9,
      "6 of the 12 NVLinks of a100-sxm-40 are in use"},
 };
@@ -176,10 +176,35 @@ static void what_a_matrix_leaves_out_is_assumed_and_says_so(void **state)
     assert_int_equal(node->node.power.kind, SP_FIGURE_ASSUMED);
     assert_int_equal(node->node.host_memory.kind, SP_FIGURE_ASSUMED);
     assert_close(node->network.bandwidth.value, 55.4e9, 1e-12);
-    assert_close(node->network.efficiency.low, 0.3, 0);
-    assert_close(node->network.efficiency.high, 0.9, 0);
+    assert_close(node->network.efficiency.low, 0.34, 0);
+    assert_close(node->network.efficiency.high, 1, 0);
     assert_string_equal(node->name, "mine");
     assert_int_equal(node->intra.n_lines > 0, true); /* as h100-pcie-4 */
+}
+
+/* Two sets of four, each GPU with 4 links to each of the other three: 12 links of 25 GB/s. */
+static void two_quads(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct sp_arena *arena = fixture->arena;
+    struct sp_texts rows = {.arena = arena};
+    sp_texts_add(&rows, " GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7");
+    for (int a = 0; a < 8; a++) {
+        const char *row = sp_format(arena, "GPU%d", a);
+        for (int b = 0; b < 8; b++) {
+            row = sp_format(arena, "%s %s", row, a == b ? "X" : a / 4 == b / 4 ? "NV4" : "SYS");
+        }
+        sp_texts_add(&rows, "%s", row);
+    }
+    const struct import_text text = import_log_lines(arena, sp_join(arena, rows.items, rows.count, "\n"));
+    struct sp_texts warnings = {.arena = arena};
+    const struct hardware_spec *node = make_node(fixture, read_topology(arena, &text), "a100-sxm-40", &warnings);
+    assert_int_equal(node->node.gpus.value, 8);
+    assert_int_equal(node->node.nvlink_domain.value, 4);
+    assert_true(node->intra.has_direct_links);
+    assert_close(node->intra.bandwidth.value, 300e9, 1e-12);
+    assert_true(node->network.is_inside_node);
+    assert_int_equal(hardware_largest_cluster(node), 8);
 }
 
 static void tray_may_be_part_of_a_larger_domain(void **state)
@@ -318,6 +343,7 @@ int main(void)
         TEST(every_collected_matrix_is_a_node),
         TEST(measured_collectives_come_along),
         TEST(what_a_matrix_leaves_out_is_assumed_and_says_so),
+        TEST(two_quads),
         TEST(tray_may_be_part_of_a_larger_domain),
         TEST(uneven_domains_are_named),
         TEST(scattered_domains_are_named),
