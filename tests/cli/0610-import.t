@@ -20,7 +20,8 @@ test_expect_success 'the same again adds nothing, under another name and with ot
 	expect_exit 0 seqplan import logs/nccl/b200_2nodes_1gpu_1nic_allgather_gke.txt tagged.txt --db a.db &&
 	grep "^seqplan: logs/.*: 52 measurements, none new, in run 1" err &&
 	grep "^seqplan: tagged.txt: .*: 52 measurements, none new, in run 1" err &&
-	expect_exit 0 seqplan show runs --db a.db --format csv && test "$(wc -l <out)" -eq 2
+	expect_exit 0 seqplan show runs --db a.db --format csv && test "$(wc -l <out)" -eq 2 &&
+	grep "import nccl-tests all-gather, 2 ranks on 2 nodes: NVIDIA B200" out
 '
 
 test_expect_success 'the answer for programs' '
