@@ -216,6 +216,19 @@ static bool check_options(const struct import_typed *typed, const struct import_
     return true;
 }
 
+/* A name that a line of ours can hold. */
+static bool check_gpu(const char *gpu, struct sp_error *err)
+{
+    enum { MOST_BYTES = 200 };
+    size_t length = gpu == NULL ? 1 : strlen(gpu);
+    bool is_good = length > 0 && length <= MOST_BYTES;
+    for (size_t i = 0; gpu != NULL && i < length; i++) {
+        is_good = is_good && (unsigned char)gpu[i] >= ' ' && gpu[i] != '\x7f';
+    }
+    return is_good || sp_fail(err, SP_ERROR_USAGE, "--gpu: expected a name of 1 to %d bytes without control characters",
+                              (int)MOST_BYTES);
+}
+
 /* One file of -o for one topology. */
 static bool check_output(const struct import_typed *typed, const struct import_file *files, size_t n_files,
                          struct sp_error *err)
@@ -292,7 +305,7 @@ bool cmd_import(struct command_context *context, int argc, char **argv, struct s
                        "import: expected files, for example 'seqplan import all_reduce.txt', or - "
                        "for standard input");
     }
-    return import_files(context, &options, &paths, err);
+    return check_gpu(options.import.gpu, err) && import_files(context, &options, &paths, err);
 }
 
 /* ---- the table of options --------------------------------------------------------------------------------------- */

@@ -246,7 +246,7 @@ static const char *text_between(struct sp_arena *arena, const char *line, const 
         return NULL;
     }
     begin += strlen(before);
-    return begin >= end ? NULL : sp_strndup(arena, begin, (size_t)(end - begin));
+    return begin >= end ? NULL : import_name(arena, begin, (size_t)(end - begin));
 }
 
 static void read_torchtitan_facts(struct training_log *log, const char *line)

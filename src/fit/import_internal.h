@@ -14,6 +14,8 @@ struct import_words {
 };
 /* Copies into arena. */
 struct import_words import_split(struct sp_arena *arena, const char *line);
+/* A name in a log, as far as names go: a line of ours has room for it. Copies into arena. */
+const char *import_name(struct sp_arena *arena, const char *begin, size_t length);
 /* A plain decimal number and nothing else: no hexadecimal, no infinity. half_unit, where it is not NULL: half of the last
  * digit that was printed, what rounding may have taken or added. */
 bool import_number(const char *word, double *value, double *half_unit);

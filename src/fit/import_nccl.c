@@ -317,7 +317,7 @@ static bool read_rank(struct reading *reading, const char *line, const struct im
     while (length > 0 && (gpu[length - 1] == ' ' || gpu[length - 1] == '\t')) {
         length--;
     }
-    const char *name = sp_strndup(reading->arena, gpu, length);
+    const char *name = import_name(reading->arena, gpu, length);
     ranks->other_gpu = ranks->gpu != NULL && strcmp(ranks->gpu, name) != 0 ? name : ranks->other_gpu;
     ranks->gpu = ranks->gpu == NULL && length > 0 ? name : ranks->gpu;
     ranks->highest = rank > ranks->highest ? rank : ranks->highest;
@@ -351,7 +351,7 @@ static const char *word_after(struct sp_arena *arena, const char *line, const ch
     at += strlen(label);
     at += strspn(at, " \t");
     size_t length = strcspn(at, " \t");
-    return length == 0 ? NULL : sp_strndup(arena, at, length);
+    return length == 0 ? NULL : import_name(arena, at, length);
 }
 
 static void read_version(struct reading *reading, const char *line)
@@ -383,7 +383,7 @@ static void read_settings(struct reading *reading, const char *line)
             const char *value = strstr(line, label);
             size_t length = value == NULL ? 0 : strcspn(value + strlen(label), ends);
             if (length > 0) {
-                reading->table->settings[i] = sp_strndup(reading->arena, value + strlen(label), length);
+                reading->table->settings[i] = import_name(reading->arena, value + strlen(label), length);
             }
         }
     }

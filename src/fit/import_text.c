@@ -88,6 +88,12 @@ struct import_words import_split(struct sp_arena *arena, const char *line)
     return words;
 }
 
+const char *import_name(struct sp_arena *arena, const char *begin, size_t length)
+{
+    enum { MOST_BYTES = 120 };
+    return sp_strndup(arena, begin, length < MOST_BYTES ? length : MOST_BYTES);
+}
+
 /* The length of a decimal number at the begin of a text, or 0; *n_decimals of its digits stand behind the point. */
 static size_t number_length(const char *text, int *n_decimals)
 {

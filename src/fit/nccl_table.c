@@ -96,9 +96,10 @@ static struct range factor_range(const struct nccl_row *row, const struct nccl_h
 }
 
 /* The algorithm bandwidth is size over time; versions before 2.10 gave that of a gather and a scatter as the bus's. */
-static bool fits_algorithm(const struct nccl_row *row, const struct nccl_half *half)
+static bool fits_algorithm(const struct nccl_row *row, const struct nccl_half *half, enum nccl_operation operation)
 {
-    bool is_bus = fabs(half->alg_gb.value - half->bus_gb.value) <= half->alg_gb.half;
+    bool is_bus = operations[operation].factor == FACTOR_SHARE &&
+                  fabs(half->alg_gb.value - half->bus_gb.value) <= half->alg_gb.half;
     struct nccl_half as_bus = *half;
     as_bus.bus_gb = half->alg_gb;
     struct range range = factor_range(row, &as_bus);
@@ -120,7 +121,7 @@ static bool fits_half(const struct nccl_row *row, int half, enum nccl_operation 
 {
     struct range range = factor_range(row, &row->halves[half]);
     double factor = nccl_sent_share(operation, ranks);
-    return range.low <= factor && factor <= range.high && fits_algorithm(row, &row->halves[half]);
+    return range.low <= factor && factor <= range.high && fits_algorithm(row, &row->halves[half], operation);
 }
 
 /* ---- ranks from the rows ---------------------------------------------------------------------------------------- */

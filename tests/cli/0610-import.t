@@ -94,6 +94,8 @@ test_expect_success 'files that cannot be read, and commands that make no sense'
 		seqplan import logs/nccl/a40_2nodes_x2_sendrecv_small.txt --warmup 3 --db d.db &&
 	expect_error 2 "--nodes is for output of nccl-tests: leave it out" \
 		seqplan import logs/training/megatron.log --gpu H200 --nodes 3 --db d.db &&
+	expect_error 2 "--gpu: expected a name" seqplan import logs/training/megatron.log --gpu "" --db d.db &&
+	expect_error 2 "--gpu: expected a name" seqplan import logs/training/megatron.log --gpu "$(printf "H\001")" --db d.db &&
 	test ! -e d.db && test ! -e x.json
 '
 

@@ -534,6 +534,24 @@ static void list_that_is_printed_again_is_the_same_list(void **state)
     check_number(&line, "nodes", 1);
 }
 
+/* Whatever names a log has, a line of ours holds them. */
+static void endless_names_are_cut(void **state)
+{
+    struct sp_arena *arena = *state;
+    char endless[100000];
+    memset(endless, 'H', sizeof(endless) - 1);
+    endless[sizeof(endless) - 1] = '\0';
+    const char *text = sp_format(arena,
+                                 "#  Rank  0 Group  0 Pid   1000 on  n device  0 [0x1b] %s\n"
+                                 "#  Rank  1 Group  0 Pid   1000 on  n device  1 [0x1c] %s\n"
+                                 "#  Rank  2 Group  0 Pid   1000 on  n device  2 [0x1d] %s\n"
+                                 "-x NCCL_ALGO=%s\nNCCL version 2%s\n%s%s",
+                                 endless, endless, endless, endless, endless, HEADING, good);
+    const struct import_result result = take(arena, text, (struct import_given){0});
+    (void)import_log_row(arena, &result.runs[0], 0); /* which fails on a line that is too long */
+    assert_true(strlen(result.runs[0].run.machine) < MEASUREMENT_LINE_BYTES / 2);
+}
+
 static void same_size_again_is_another_measurement(void **state)
 {
     struct sp_arena *arena = *state;
@@ -630,6 +648,8 @@ static void bad_rows_are_skipped_and_named(void **state)
          "algbw 51.57 and busbw 48.76 GB/s contradict", 0},
         {" 3145728 786432 float sum -1 67.00 51.57 68.76 0 67.00 51.57 68.76 0\n", "contradict 3145728 bytes in 67 us",
          0},
+        {" 3145728 786432 float sum -1 61.00 68.76 68.76 0 61.00 68.76 68.76 0\n",
+         "algbw 68.76 and busbw 68.76 GB/s contradict", 0},
         {" 3145728 786432 float sum -1 0.00 51.57 68.76 0 0.00 51.57 68.76 0\n", "its time is 0", 0},
         {" 0 0 float sum -1 0.06 0.00 0.00 0 0.06 0.00 0.00 0\n", "the message has no bytes", 0},
         {" 3145728 786432 float sum -1 nan 51.57 68.76 0 inf 51.57 68.76 0\n", "it is cut off", 0},
@@ -721,6 +741,7 @@ int main(void)
         TEST(two_tables_are_two_runs),
         TEST(second_run_does_not_inherit_the_first_ones_devices),
         TEST(list_that_is_printed_again_is_the_same_list),
+        TEST(endless_names_are_cut),
         TEST(same_size_again_is_another_measurement),
         TEST(run_is_known_by_what_it_says),
         TEST(ranks_and_nodes_from_the_messages_of_nccl),
