@@ -151,7 +151,7 @@ static bool read_run(const struct validate_request *request, struct store *store
                      struct validation_set *set, struct sp_error *err)
 {
     struct sp_arena *arena = request->context->arena;
-    struct calibration_run content;
+    struct measure_run_content content;
     struct hardware_spec *hardware = sp_arena_alloc(arena, sizeof(*hardware));
     if (!measure_run_read(store, arena, id, &content, err) || !read_hardware(request, content.machine, hardware, err)) {
         return false;

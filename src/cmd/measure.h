@@ -54,7 +54,16 @@ bool measure_run_find(struct store *store, struct sp_arena *arena, int64_t id, s
 const struct sp_json *measure_run_machine(struct store *store, struct sp_arena *arena,
                                           const struct store_run_listing *listing, struct sp_error *err);
 const char *measure_machine_name(struct sp_arena *arena, const struct sp_json *machine); /* "H200 of node61" */
-/* All of it, in the style's format. */
+/* All that a run has. */
+struct measure_run_content {
+    struct store_run_listing listing;
+    const struct sp_json *machine;
+    struct measurement *rows; /* timed or refused, in the order they came */
+    size_t n_rows;
+};
+bool measure_run_read(struct store *store, struct sp_arena *arena, int64_t id, struct measure_run_content *content,
+                      struct sp_error *err) SP_MUST_CHECK;
+/* The same, in the style's format. */
 bool measure_run_print(struct store *store, struct sp_arena *arena, int64_t id, const struct report_style *style,
                        struct sp_error *err) SP_MUST_CHECK;
 /* As a measurement file, which --from reads back; path "-": to out. */
@@ -71,6 +80,7 @@ bool measure_run_write(struct store *store, struct sp_arena *arena, int64_t id, 
 struct measure_intake {
     const char *source; /* what the lines are of */
     struct progress *progress;
+    struct import_result *notes; /* or NULL: gets what is skipped, in place of standard error */
     int64_t n_lines;
     int64_t n_skipped;
 };
@@ -81,6 +91,15 @@ bool measure_intake_read(struct measure_intake *intake, struct sp_arena *arena, 
 void measure_intake_skip(struct measure_intake *intake, const char *reason);
 void measure_intake_close(const struct measure_intake *intake);
 
+/* Lines of a measurement file that is in memory. Fails where none is of a machine, or some are of another. Copies into
+ * arena. */
+struct measure_text {
+    const char *name;
+    const char *bytes;
+    size_t n_bytes;
+    struct import_result *result; /* gets the run, and a note of each measurement and of what is skipped */
+};
+bool measure_text_read(const struct measure_text *text, struct sp_arena *arena, struct sp_error *err) SP_MUST_CHECK;
 /* Stores the lines of --from FILE (measure_file.c); "-" is standard input. *id: of the run that has them now. */
 bool measure_file_store(struct sp_arena *arena, struct store *store, const char *path, int64_t *id,
                         struct sp_error *err) SP_MUST_CHECK;
