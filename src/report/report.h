@@ -10,6 +10,7 @@
 
 #include "fit/fit.h"
 #include "fit/import.h"
+#include "search/claim.h"
 #include "search/search.h"
 #include "sim/sim.h"
 
@@ -323,6 +324,32 @@ void report_limits_remarks(const struct report_limits *limits, int row, bool is_
 /* In any format. Whether anything fits: a length on the cluster, without one a cluster. */
 bool report_limits(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
 void report_limits_table(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
+
+/* ---- claims (check_*.c) ------------------------------------------------------------------------------------------- */
+
+struct report_claim {
+    const char *text; /* as typed: "peak_bytes=42GB" */
+    struct claim_judgement judgement;
+};
+struct report_check {
+    struct answer answer; /* what the claims are held against */
+    const struct report_claim *claims;
+    int n_claims;
+};
+/* Index of the claim with the gravest verdict, the first of them. */
+int report_check_worst(const struct report_check *check);
+/* In any format; CSV has a row a claim. */
+void report_check(const struct report_style *style, struct sp_arena *arena, const struct report_check *check);
+/* The object of "seqplan.check/1": of several claims the keys at the top are those of the gravest. */
+const struct sp_json *report_check_tree(const struct report_style *style, struct sp_arena *arena,
+                                        const struct report_check *check);
+/* A figure of a claim in its unit: "2410", "32.1 GiB", "34.8 %". */
+const char *report_claim_value(struct sp_arena *arena, const struct claim_quantity *quantity, double value);
+/* Why the verdict is what it is, and what the claim would imply. */
+const char *report_claim_reason(struct sp_arena *arena, const struct answer *answer,
+                                const struct claim_judgement *judgement);
+/* "the GPUs of a node counted as one (x8): 0.98 of the model's figure is left"; NULL: no convention explains it. */
+const char *report_claim_cause(struct sp_arena *arena, const struct claim_judgement *judgement);
 
 /* ---- a simulated step (simulate_*.c) ------------------------------------------------------------------------------ */
 

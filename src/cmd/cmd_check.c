@@ -1,0 +1,116 @@
+/* check: claimed figures against the model and against what no run can pass. */
+#include "cmd/command.h"
+
+#include <string.h>
+
+static const char check_example[] = "seqplan check --model llama-2-7b --hardware dgx-h100 --gpus 8 --sp 8 --seq 128K "
+                                    "--claim tokens_per_s_per_gpu=1200";
+
+/* ---- "--claim QUANTITY=VALUE" ------------------------------------------------------------------------------------- */
+
+static bool unknown_quantity(struct sp_arena *arena, const char *name, struct sp_error *err)
+{
+    struct sp_texts names = {.arena = arena};
+    claim_quantity_names(false, &names);
+    const char *nearest = sp_nearest(name, names.items, names.count);
+    return nearest != NULL ? sp_fail(err, SP_ERROR_USAGE, "--claim: unknown quantity \"%.60s\": did you mean \"%s\"?",
+                                     name, nearest)
+                           : sp_fail(err, SP_ERROR_USAGE, "--claim: unknown quantity \"%.60s\": expected one of %s",
+                                     name, sp_join(arena, names.items, names.count, ", "));
+}
+
+static bool parse_claim(struct sp_arena *arena, const char *text, const struct claim_quantity **quantity, double *value,
+                        struct sp_error *err)
+{
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "--claim: expected QUANTITY=VALUE such as tokens_per_s_per_gpu=1200, found "
+                       "\"%.60s\"",
+                       text);
+    }
+    const char *name = sp_strndup(arena, text, (size_t)(equals - text));
+    *quantity = claim_quantity_find(name);
+    if (*quantity == NULL || (*quantity)->kind == CLAIM_FIGURE) {
+        return unknown_quantity(arena, name, err);
+    }
+    if (!claim_value_parse(arena, *quantity, equals + 1, value, err)) {
+        sp_error_prefix(err, "--claim %s", name);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the command -------------------------------------------------------------------------------------------------- */
+
+static bool check_options(struct sp_arena *arena, const struct command_options *options, struct sp_error *err)
+{
+    if (options->request.only != NULL || options->request.tokens.is_given) {
+        return sp_fail(err, SP_ERROR_USAGE, "claims are of whole steps: leave out --only and --tokens");
+    }
+    if (options->claims.count == 0) {
+        return sp_fail(err, SP_ERROR_USAGE, "--claim is missing; for example: %s", check_example);
+    }
+    return request_is_complete(arena, &options->request, check_example, err);
+}
+
+static bool judge(struct command_context *context, const struct command_options *options, struct sp_error *err)
+{
+    struct sp_arena *arena = context->arena;
+    struct priced *priced = sp_arena_alloc(arena, sizeof(*priced));
+    struct claim_bounds bounds;
+    struct report_claim *claims = sp_arena_array(arena, options->claims.count, sizeof(*claims));
+    struct report_check check = {.claims = claims, .n_claims = (int)options->claims.count};
+    if (!claim_bounds_read(arena, &bounds, err) || !price_request(&options->request, arena, priced, err)) {
+        return false;
+    }
+    check.answer =
+        (struct answer){.question = &priced->question, .estimate = &priced->estimate, .data_hash = priced->data_hash};
+    const struct claim_subject subject = {&options->request, &priced->question, &priced->estimate, &bounds};
+    for (size_t i = 0; i < options->claims.count; i++) {
+        const struct claim_quantity *quantity = NULL;
+        double value = 0;
+        if (!parse_claim(arena, options->claims.items[i], &quantity, &value, err)) {
+            return false;
+        }
+        claims[i].text = options->claims.items[i];
+        claim_judge(&subject, quantity, value, &claims[i].judgement);
+    }
+    const struct report_style style = command_style(context, options);
+    report_check(&style, arena, &check);
+    context->status = claims[report_check_worst(&check)].judgement.verdict == CLAIM_IMPOSSIBLE ? 1 : 0;
+    return true;
+}
+
+bool cmd_check(struct command_context *context, int argc, char **argv, struct sp_error *err)
+{
+    struct command_options options;
+    if (!command_options_parse(context, argc, argv, &options, NULL, err)) {
+        return false;
+    }
+    return options.wants_help || (check_options(context->arena, &options, err) && judge(context, &options, err));
+}
+
+/* ---- the table of options ----------------------------------------------------------------------------------------- */
+
+const struct sp_option check_options_table[] = {
+    {.name = "claim",
+     .type = SP_OPTION_LIST,
+     .offset = offsetof(struct command_options, claims),
+     .argument = "QUANTITY=VALUE",
+     .group = "The claim",
+     .help = "a claimed figure; may be given several times"},
+    {.name = "only",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, request.only),
+     .argument = "attention",
+     .group = "The answer",
+     .is_hidden = true},
+    {.name = "tokens",
+     .type = SP_OPTION_TEXT,
+     .offset = offsetof(struct command_options, tokens),
+     .argument = "N",
+     .group = "The run",
+     .is_hidden = true},
+    {.name = NULL},
+};
