@@ -25,7 +25,7 @@ static bool parse_claim(struct sp_arena *arena, const char *text, const struct c
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) {
         return sp_fail(err, SP_ERROR_USAGE,
-                       "--claim: expected QUANTITY=VALUE such as tokens_per_s_per_gpu=1200, found "
+                       "--claim: expected WHAT=VALUE such as tokens_per_s_per_gpu=1200, found "
                        "\"%.60s\"",
                        text);
     }
@@ -97,9 +97,9 @@ const struct sp_option check_options_table[] = {
     {.name = "claim",
      .type = SP_OPTION_LIST,
      .offset = offsetof(struct command_options, claims),
-     .argument = "QUANTITY=VALUE",
+     .argument = "WHAT=VALUE",
      .group = "The claim",
-     .help = "a claimed figure; may be given several times"},
+     .help = "a claimed figure, as in tokens_per_s_per_gpu=1200; may be given several times"},
     {.name = "only",
      .type = SP_OPTION_TEXT,
      .offset = offsetof(struct command_options, request.only),
