@@ -1,5 +1,5 @@
 /* check: claimed figures against the model and against what no run can pass. */
-#include "cmd/command.h"
+#include "cmd/check.h"
 
 #include <string.h>
 
@@ -82,13 +82,74 @@ static bool judge(struct command_context *context, const struct command_options 
     return true;
 }
 
+/* ---- files -------------------------------------------------------------------------------------------------------- */
+
+enum { FORMAT_PAGE = REPORT_JSON + 1 };
+static const char *const format_names[] = {"table", "markdown", "csv", "json", "page", NULL};
+
+static bool has_impossible(const struct report_claim_document *document)
+{
+    for (int i = 0; i < document->n_rows; i++) {
+        if (document->rows[i].finding == CLAIM_BREAKS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool judge_files(struct command_context *context, const struct command_options *options,
+                        const struct sp_texts *paths, struct sp_error *err)
+{
+    struct sp_arena *arena = context->arena;
+    struct claim_bounds bounds;
+    struct report_claim_document *documents = sp_arena_array(arena, paths->count, sizeof(*documents));
+    if (!claim_bounds_read(arena, &bounds, err)) {
+        return false;
+    }
+    for (size_t i = 0; i < paths->count; i++) {
+        if (!check_file_read(arena, paths->items[i], &bounds, &documents[i], err)) {
+            return false;
+        }
+        context->status = has_impossible(&documents[i]) ? 1 : context->status;
+    }
+    const struct report_style style = command_style(context, options);
+    if (options->format == (int)FORMAT_PAGE) {
+        report_claims_page(&style, arena, documents, (int)paths->count);
+    } else {
+        report_claims(&style, arena, documents, (int)paths->count);
+    }
+    return true;
+}
+
+/* A file holds its own questions. */
+static bool check_alone(const struct command_options *options, struct sp_error *err)
+{
+    const struct request *request = &options->request;
+    bool has_question = request->model != NULL || request->hardware != NULL || request->seq.is_given ||
+                        request->gpus.is_given || request->nodes.is_given || request->layout_file != NULL;
+    return (options->claims.count == 0 && !has_question) ||
+           sp_fail(err, SP_ERROR_USAGE,
+                   "claims of a file have their own questions: leave out --claim and the options "
+                   "of a question, or the file");
+}
+
 bool cmd_check(struct command_context *context, int argc, char **argv, struct sp_error *err)
 {
     struct command_options options;
-    if (!command_options_parse(context, argc, argv, &options, NULL, err)) {
+    struct sp_texts paths = {.arena = context->arena};
+    if (!command_options_parse(context, argc, argv, &options, &paths, err)) {
         return false;
     }
-    return options.wants_help || (check_options(context->arena, &options, err) && judge(context, &options, err));
+    if (options.wants_help) {
+        return true;
+    }
+    if (paths.count > 0) {
+        return check_alone(&options, err) && judge_files(context, &options, &paths, err);
+    }
+    if (options.format == (int)FORMAT_PAGE) {
+        return sp_fail(err, SP_ERROR_USAGE, "--format page is of files of claims: name one");
+    }
+    return check_options(context->arena, &options, err) && judge(context, &options, err);
 }
 
 /* ---- the table of options ----------------------------------------------------------------------------------------- */
@@ -100,6 +161,13 @@ const struct sp_option check_options_table[] = {
      .argument = "WHAT=VALUE",
      .group = "The claim",
      .help = "a claimed figure, as in tokens_per_s_per_gpu=1200; may be given several times"},
+    {.name = "format",
+     .type = SP_OPTION_CHOICE,
+     .offset = offsetof(struct command_options, format),
+     .names = format_names,
+     .argument = "F",
+     .group = "The answer",
+     .help = "default table; page is docs/claims.md, of files"},
     {.name = "only",
      .type = SP_OPTION_TEXT,
      .offset = offsetof(struct command_options, request.only),

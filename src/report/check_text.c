@@ -29,9 +29,11 @@ const char *report_claim_value(struct sp_arena *arena, const struct claim_quanti
         return sp_format(arena, "%s GiB", report_three(arena, value / GIB));
     case SP_BYTES_PER_S:
         return sp_format(arena, "%s GB/s", report_three(arena, value / GIGA));
-    case SP_PURE:
-    case SP_COUNT:
     case SP_TOKENS:
+        return sp_tokens_print(arena, (int64_t)value);
+    case SP_COUNT:
+        return report_count(arena, (int64_t)value);
+    case SP_PURE:
     case SP_FLOP_PER_S:
     case SP_WATT:
     case SP_HERTZ:
@@ -64,14 +66,15 @@ static const char *implied_rate(struct sp_arena *arena, const struct answer *ans
 
 static const char *implied(struct sp_arena *arena, const struct answer *answer, const struct claim_judgement *judgement)
 {
-    int64_t gpus = answer->question->run.gpus;
     switch (judgement->quantity->kind) {
     case CLAIM_RATE:
         return implied_rate(arena, answer, judgement);
     case CLAIM_BYTES:
-        return sp_format(arena, "implies %s GiB over %s GPU%s, of which weights, gradients and optimizer state take %s",
-                         report_three(arena, judgement->implied_total_bytes / GIB), report_count(arena, gpus),
-                         sp_plural(gpus), report_three(arena, judgement->state_bytes * (double)gpus / GIB));
+        return judgement->implied_rest_bytes > 0
+                   ? sp_format(arena, "leaves %s GiB a GPU beside weights, gradients and optimizer state, %s GiB",
+                               report_three(arena, judgement->implied_rest_bytes / GIB),
+                               report_three(arena, judgement->state_bytes / GIB))
+                   : "leaves nothing for activations";
     case CLAIM_BANDWIDTH:
         return sp_format(arena, "kernels that only move memory reach %s", value_of(arena, judgement, judgement->low));
     case CLAIM_FIGURE:
@@ -119,11 +122,9 @@ static const char *range_text(struct sp_arena *arena, const struct claim_judgeme
     static const char *const origins[] = {
         [CLAIM_OF_INTERVAL] = "the model's 90 % interval",
         [CLAIM_OF_PUBLISHED] = "where 9 of 10 published runs lie about the model",
-        [CLAIM_OF_DATASHEET] = "what kernels reach to the datasheet",
+        [CLAIM_OF_DATASHEET] = "what kernels reach, to the datasheet",
     };
-    bool is_better =
-        judgement->quantity->better > 0 ? judgement->claimed > judgement->high : judgement->claimed < judgement->low;
-    const char *side = judgement->agrees ? "within" : is_better ? "better than" : "worse than";
+    const char *side = judgement->agrees ? "within" : judgement->claimed < judgement->low ? "below" : "above";
     return sp_format(arena, "%s %s to %s (%s)", side, report_claim_value(arena, judgement->quantity, judgement->low),
                      value_of(arena, judgement, judgement->high), origins[judgement->range]);
 }

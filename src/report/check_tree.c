@@ -43,7 +43,11 @@ static void put_claim(struct report_tree *tree, const struct report_check *check
     put_positive(tree, "implied_flop_per_s_per_gpu", judgement->implied_flop_per_s_per_gpu);
     put_positive(tree, "peak_flop_per_s_per_gpu", judgement->peak_flop_per_s);
     put_positive(tree, "implied_step_time_s", judgement->implied_step_time_s);
-    put_positive(tree, "implied_total_bytes", judgement->implied_total_bytes);
+    if (judgement->quantity->kind == CLAIM_BYTES) {
+        report_tree_number(tree, "implied_rest_bytes", judgement->implied_rest_bytes);
+    } else {
+        report_tree_null(tree, "implied_rest_bytes");
+    }
     report_tree_string(tree, "verdict", claim_verdict_names[judgement->verdict]);
     report_tree_string(tree, "limit", claim_limit_names[judgement->limit]);
     report_tree_number(tree, "limit_value", judgement->limit_value);

@@ -351,6 +351,36 @@ const char *report_claim_reason(struct sp_arena *arena, const struct answer *ans
 /* "the GPUs of a node counted as one (x8): 0.98 of the model's figure is left"; NULL: no convention explains it. */
 const char *report_claim_cause(struct sp_arena *arena, const struct claim_judgement *judgement);
 
+/* Claims of a document, each with its question (claims_page.c, claims_rows.c). */
+struct report_claim_row {
+    const char *section; /* where in the document it stands */
+    const char *text;    /* the claim in words */
+    const char *claimed; /* "48000", "20 % to 30 %" */
+    const char *note;    /* why it is not as claimed, or why no question can be made of it; or NULL */
+    const char *command; /* options of the question; NULL: none */
+    const char *against; /* of the question that the figure is a ratio to; or NULL */
+    const struct claim_quantity *quantity;
+    double claimed_low, claimed_high;
+    double computed;            /* NAN: none */
+    const char *reason, *cause; /* of a judgement, or NULL */
+    enum claim_finding finding;
+};
+struct report_claim_document {
+    const char *title;
+    const char *about;
+    const char *path; /* of its file, as the page names it */
+    const struct report_claim_row *rows;
+    int n_rows;
+};
+/* As a table, Markdown, CSV or JSON. */
+void report_claims(const struct report_style *style, struct sp_arena *arena,
+                   const struct report_claim_document *documents, int n_documents);
+/* docs/claims.md. */
+void report_claims_page(const struct report_style *style, struct sp_arena *arena,
+                        const struct report_claim_document *documents, int n_documents);
+/* What the model gives: "434 tokens/s per GPU", "0.77 times", "none". */
+const char *report_claim_computed(struct sp_arena *arena, const struct report_claim_row *row);
+
 /* ---- a simulated step (simulate_*.c) ------------------------------------------------------------------------------ */
 
 struct report_simulation {

@@ -4,6 +4,9 @@
 #include <assert.h>
 #include <math.h>
 
+/* Half a unit of the second digit is up to 5 %, of the third up to 0.5 %: on the mean of both 2 %. */
+const double claim_rounding_frac = 0.02;
+
 const char *const claim_limit_names[] = {"none",       "peak_flop_rate", "peak_flop_rate_recomputed",
                                          "state_read", "state_bytes",    "capacity",
                                          "state_fits", "datasheet",      NULL};
@@ -69,13 +72,13 @@ static void break_time_limits(const struct claim_subject *subject, struct claim_
         {CLAIM_RECOMPUTED, estimate->step_time_s * useful_hfu_frac(subject->question, estimate)},
         {CLAIM_STATE_READ, state_bytes(estimate) / subject->question->hardware.gpu.hbm_bandwidth.value},
     };
-    double longest_s = 0;
-    for (size_t i = 0; i < SP_COUNT_OF(limits); i++) {
+    double shortest_s = 0;
+    for (size_t i = 0; i < SP_COUNT_OF(limits) && judgement->limit == CLAIM_WITHIN_LIMITS; i++) {
         bool is_broken = judgement->implied_step_time_s < limits[i].step_s;
-        judgement->limit = is_broken && judgement->limit == CLAIM_WITHIN_LIMITS ? limits[i].limit : judgement->limit;
-        longest_s = fmax(longest_s, limits[i].step_s);
+        judgement->limit = is_broken ? limits[i].limit : judgement->limit;
+        shortest_s = is_broken ? limits[i].step_s : fmax(shortest_s, limits[i].step_s);
     }
-    judgement->limit_value = at_step_time(judgement, estimate->step_time_s, longest_s);
+    judgement->limit_value = at_step_time(judgement, estimate->step_time_s, shortest_s);
     if (judgement->limit == CLAIM_WITHIN_LIMITS && judgement->state_bytes > judgement->capacity_bytes) {
         judgement->limit = CLAIM_STATE_FITS;
     }
@@ -99,17 +102,21 @@ static void judge_rate(const struct claim_subject *subject, struct claim_judgeme
 
 /* ---- bytes -------------------------------------------------------------------------------------------------------- */
 
+/* Of one GPU, or of all of them as if each held what the worst does. */
 static void judge_bytes(const struct claim_subject *subject, struct claim_judgement *judgement)
 {
     const struct estimate *estimate = subject->estimate;
+    double gpus = judgement->computed / estimate->peak_bytes;
+    double state = judgement->state_bytes * gpus;
+    double capacity = judgement->capacity_bytes * gpus;
     judgement->range = CLAIM_OF_INTERVAL;
-    judgement->low = step_peak_bytes(subject->question, estimate->peak_allocated_low_bytes);
-    judgement->high = step_peak_bytes(subject->question, estimate->peak_allocated_high_bytes);
-    judgement->implied_total_bytes = judgement->claimed * (double)subject->question->run.gpus;
-    bool is_below = judgement->claimed < judgement->state_bytes;
-    bool is_above = judgement->claimed > judgement->capacity_bytes;
+    judgement->low = step_peak_bytes(subject->question, estimate->peak_allocated_low_bytes) * gpus;
+    judgement->high = step_peak_bytes(subject->question, estimate->peak_allocated_high_bytes) * gpus;
+    judgement->implied_rest_bytes = judgement->claimed / gpus - judgement->state_bytes;
+    bool is_below = judgement->claimed < state;
+    bool is_above = judgement->claimed > capacity;
     judgement->limit = is_below ? CLAIM_STATE_BYTES : is_above ? CLAIM_CAPACITY : CLAIM_WITHIN_LIMITS;
-    judgement->limit_value = is_above ? judgement->capacity_bytes : judgement->state_bytes;
+    judgement->limit_value = is_above ? capacity : state;
 }
 
 /* From what kernels that only move memory reach, to the datasheet. */
@@ -122,6 +129,44 @@ static void judge_bandwidth(const struct claim_subject *subject, struct claim_ju
     judgement->high = fmax(gpu->hbm_bandwidth.value, gpu->hbm_bandwidth.high) * gpus;
     judgement->limit_value = judgement->high;
     judgement->limit = judgement->claimed > judgement->high ? CLAIM_DATASHEET : CLAIM_WITHIN_LIMITS;
+}
+
+/* ---- figures ------------------------------------------------------------------------------------------------------ */
+
+const char *const claim_finding_names[] = {"agrees",  "optimistic",  "pessimistic", "impossible",
+                                           "differs", "no question", NULL};
+
+enum claim_finding claim_find(const struct claim_judgement *judgement)
+{
+    return judgement->verdict == CLAIM_IMPOSSIBLE   ? CLAIM_BREAKS
+           : judgement->verdict == CLAIM_OPTIMISTIC ? CLAIM_TOO_GOOD
+           : judgement->agrees                      ? CLAIM_AGREES
+                                                    : CLAIM_TOO_BAD;
+}
+
+enum claim_finding claim_compare(const struct claim_figure *figure)
+{
+    const struct claim_quantity *quantity = figure->quantity;
+    double low = figure->claimed_low * (1 - claim_rounding_frac);
+    double high = figure->claimed_high * (1 + claim_rounding_frac);
+    bool is_one = !(figure->claimed_low < figure->claimed_high);
+    bool is_reach = (quantity->flags & CLAIM_REACH) != 0 && !figure->is_ratio && is_one;
+    bool is_most = (quantity->flags & CLAIM_MOST) != 0 && !figure->is_ratio;
+    if (isnan(figure->computed)) {
+        return is_reach ? CLAIM_TOO_GOOD : CLAIM_DIFFERS; /* it goes nowhere at all */
+    }
+    if (figure->computed >= low && figure->computed <= high) {
+        return CLAIM_AGREES;
+    }
+    bool is_above = figure->computed < low; /* the claim */
+    if (is_most && is_above) {
+        return CLAIM_BREAKS;
+    }
+    if (quantity->better == 0) {
+        return CLAIM_DIFFERS;
+    }
+    bool is_good = is_above == (quantity->better > 0);
+    return is_good ? CLAIM_TOO_GOOD : is_reach ? CLAIM_AGREES : CLAIM_TOO_BAD;
 }
 
 /* ---- the verdict -------------------------------------------------------------------------------------------------- */

@@ -24,12 +24,17 @@ enum claim_kind {
     CLAIM_BANDWIDTH, /* of memory */
     CLAIM_FIGURE     /* of an answer: right or not; only of files of claims */
 };
+enum claim_flag {
+    CLAIM_MOST = 1, /* no claim can be above the figure */
+    CLAIM_REACH = 2 /* how far a layout goes: a claim that it passes is right too */
+};
 struct claim_quantity {
     const char *name;
     const char *unit; /* behind a plain number: "tokens/s per GPU" */
     enum claim_kind kind;
     enum sp_dimension dimension; /* SP_PURE: a plain number */
     int better;                  /* 1: more of it is, -1: less; 0: neither */
+    unsigned flags;              /* enum claim_flag */
     /* NAN: the question has none, as the longest sequence where nothing fits. */
     double (*compute)(const struct claim_subject *subject);
 };
@@ -37,7 +42,7 @@ struct claim_quantity {
 const struct claim_quantity *claim_quantity_find(const char *name);
 /* Names, of those that --claim takes or of all. */
 void claim_quantity_names(bool has_figures, struct sp_texts *names);
-/* A plain number in SI units, or one with a unit: "42GB", "12.5s", "45%". Above 0. */
+/* A plain number in SI units, or one with a unit: "42GB", "12.5s", "45%". Above 0, but for figures. */
 bool claim_value_parse(struct sp_arena *arena, const struct claim_quantity *quantity, const char *text, double *value,
                        struct sp_error *err) SP_MUST_CHECK;
 
@@ -101,14 +106,35 @@ struct claim_judgement {
     double implied_step_time_s, implied_mfu_frac, implied_hfu_frac, implied_flop_per_s_per_gpu;
     double peak_flop_per_s; /* dense, of the precision */
     /* Of CLAIM_BYTES. */
-    double state_bytes, capacity_bytes, implied_total_bytes;
-    bool fits; /* the layout, by the model */
+    double state_bytes, capacity_bytes; /* of a GPU */
+    double implied_rest_bytes; /* of a GPU, beside weights, gradients and optimizer state; below 0: less than these */
+    bool fits;                 /* the layout, by the model */
     int n_readings;
     struct claim_reading readings[N_CLAIM_CAUSES]; /* the nearest first */
 };
 /* quantity: not CLAIM_FIGURE. */
 void claim_judge(const struct claim_subject *subject, const struct claim_quantity *quantity, double value,
                  struct claim_judgement *judgement);
+/* A figure against a claimed one that may lie between two values: their order tells. */
+struct claim_figure {
+    const struct claim_quantity *quantity;
+    double claimed_low, claimed_high;
+    double computed; /* or the ratio of two */
+    bool is_ratio;
+};
+enum claim_finding {
+    CLAIM_AGREES,
+    CLAIM_TOO_GOOD, /* better than the model's range, and possible */
+    CLAIM_TOO_BAD,  /* worse than it */
+    CLAIM_BREAKS,   /* a limit */
+    CLAIM_DIFFERS,  /* a figure of which neither more nor less is better */
+    CLAIM_UNASKED,  /* no question can be made of it */
+    N_CLAIM_FINDINGS
+};
+extern const char *const claim_finding_names[]; /* "agrees", "optimistic", "pessimistic", "impossible", ..., NULL */
+enum claim_finding claim_find(const struct claim_judgement *judgement);
+enum claim_finding claim_compare(const struct claim_figure *figure);
+extern const double claim_rounding_frac; /* of a figure that is claimed with two or three digits */
 /* Fills the readings of a judgement: conventions under which the claim is the model's figure. */
 void claim_find_readings(const struct claim_subject *subject, struct claim_judgement *judgement);
 

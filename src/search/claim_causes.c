@@ -19,9 +19,6 @@ const char *const claim_cause_names[] = {"node_as_one",
                                          "bytes_as_bits",
                                          NULL};
 
-/* A claim is rounded to two or three digits: half a unit of the second is up to 5 %, on the mean 2 %. */
-static const double ROUNDING = 0.02;
-
 /* The peaks that NVIDIA prints with 2:4 structured sparsity are twice the dense ones (notes of peak_bf16 in
  * hardware/gpus/). */
 static const double SPARSE_OVER_DENSE = 2;
@@ -98,12 +95,13 @@ static void add_byte_factors(struct factors *factors, const struct claim_judgeme
     const struct question *question = factors->subject->question;
     double *of = factors->of;
     bool is_peak = judgement->quantity->kind == CLAIM_BYTES;
+    double one = is_peak ? factors->subject->estimate->peak_bytes : question->hardware.gpu.hbm_bandwidth.value;
     double gpus = (double)question->run.gpus;
     double in_node = is_peak ? fmin(gpus, question->hardware.node.gpus.value) : question->hardware.node.gpus.value;
-    bool is_of_node = !is_peak && judgement->computed > question->hardware.gpu.hbm_bandwidth.value;
-    of[CLAIM_NODE_AS_ONE] = is_of_node ? 0 : in_node;
-    of[CLAIM_CLUSTER_AS_ONE] = is_peak && gpus > in_node ? gpus : 0;
-    of[CLAIM_ONE_AS_ALL] = is_of_node ? 1 / in_node : 0;
+    bool is_of_all = judgement->computed > one;
+    of[CLAIM_NODE_AS_ONE] = is_of_all ? 0 : in_node;
+    of[CLAIM_CLUSTER_AS_ONE] = is_peak && !is_of_all && gpus > in_node ? gpus : 0;
+    of[CLAIM_ONE_AS_ALL] = is_of_all ? one / judgement->computed : 0;
     of[CLAIM_BINARY_UNIT] = 1 / GIB_OVER_GB;
     of[CLAIM_DECIMAL_UNIT] = GIB_OVER_GB;
     of[CLAIM_BITS] = BITS_PER_BYTE;
@@ -117,13 +115,14 @@ static int nearer_first(const void *a, const void *b)
     return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/* How far the model's figure itself may be off, to the nearer side. */
-static double tolerance(const struct claim_judgement *judgement)
+/* Whether the model gives this figure: within its range, and the rounding of a claim. Bandwidths have no range: kernels that
+ * fall short of the datasheet are no other convention. */
+static bool is_given(const struct claim_judgement *judgement, double value)
 {
-    double above = log(judgement->high / judgement->computed);
-    double below = log(judgement->computed / judgement->low);
-    double near = judgement->range == CLAIM_OF_DATASHEET ? 0 : fmin(fabs(above), fabs(below));
-    return fmax(near, ROUNDING);
+    bool has_range = judgement->range != CLAIM_OF_DATASHEET;
+    double low = has_range ? judgement->low : judgement->computed;
+    double high = has_range ? judgement->high : judgement->computed;
+    return value >= low * (1 - claim_rounding_frac) && value <= high * (1 + claim_rounding_frac);
 }
 
 void claim_find_readings(const struct claim_subject *subject, struct claim_judgement *judgement)
@@ -134,15 +133,15 @@ void claim_find_readings(const struct claim_subject *subject, struct claim_judge
     } else {
         add_byte_factors(&factors, judgement);
     }
-    double most = tolerance(judgement);
-    double plain = fabs(log(judgement->ratio));
     judgement->n_readings = 0;
+    if (is_given(judgement, judgement->claimed)) {
+        return;
+    }
     for (int i = 0; i < N_CLAIM_CAUSES; i++) {
         double factor = factors.of[i];
-        double left = factor > 0 ? judgement->ratio / factor : 0;
-        /* it explains something only where the claim as it stands is further off */
-        if (factor > 0 && plain > most && fabs(log(left)) <= most && fabs(log(left)) < plain) {
-            judgement->readings[judgement->n_readings++] = (struct claim_reading){(enum claim_cause)i, factor, left};
+        if (factor > 0 && is_given(judgement, judgement->claimed / factor)) {
+            judgement->readings[judgement->n_readings++] =
+                (struct claim_reading){(enum claim_cause)i, factor, judgement->ratio / factor};
         }
     }
     qsort(judgement->readings, (size_t)judgement->n_readings, sizeof(judgement->readings[0]), nearer_first);

@@ -98,6 +98,19 @@ static double sp_forward_messages_per_layer(const struct claim_subject *subject)
     return messages;
 }
 
+/* Bytes over the time on the links, of all passes. */
+static double sp_bytes_per_s(const struct claim_subject *subject)
+{
+    double bytes = 0;
+    double time_s = 0;
+    for (int i = 0; i < subject->estimate->n_communications; i++) {
+        const struct communication_row *row = &subject->estimate->communications[i];
+        bytes += row->axis == AXIS_CP ? row->bytes_per_step : 0;
+        time_s += row->axis == AXIS_CP ? row->time_s : 0;
+    }
+    return bytes / time_s;
+}
+
 static double attention_scores(const struct claim_subject *subject)
 {
     double seq = (double)subject->question->run.seq;
@@ -141,36 +154,38 @@ static double min_gpus(const struct claim_subject *subject)
 
 /* Those that --claim takes stand first. */
 static const struct claim_quantity quantities[] = {
-    {"tokens_per_s_per_gpu", "tokens/s per GPU", CLAIM_RATE, SP_PURE, 1, tokens_per_s_per_gpu},
-    {"tokens_per_s", "tokens/s", CLAIM_RATE, SP_PURE, 1, tokens_per_s},
-    {"mfu_frac", "MFU", CLAIM_RATE, SP_FRACTION, 1, mfu_frac},
-    {"step_time_s", "s a step", CLAIM_RATE, SP_SECONDS, -1, step_time_s},
-    {"peak_bytes", "B at the peak of a GPU", CLAIM_BYTES, SP_BYTES, -1, peak_bytes},
-    {"hbm_bytes_per_s", "B/s of a GPU's memory", CLAIM_BANDWIDTH, SP_BYTES_PER_S, 1, hbm_bytes_per_s},
-    {"hbm_bytes_per_s_per_node", "B/s of a node's memory", CLAIM_BANDWIDTH, SP_BYTES_PER_S, 1,
+    {"tokens_per_s_per_gpu", "tokens/s per GPU", CLAIM_RATE, SP_PURE, 1, 0, tokens_per_s_per_gpu},
+    {"tokens_per_s", "tokens/s", CLAIM_RATE, SP_PURE, 1, 0, tokens_per_s},
+    {"mfu_frac", "MFU", CLAIM_RATE, SP_FRACTION, 1, 0, mfu_frac},
+    {"step_time_s", "s a step", CLAIM_RATE, SP_SECONDS, -1, 0, step_time_s},
+    {"peak_bytes", "B at the peak of a GPU", CLAIM_BYTES, SP_BYTES, -1, 0, peak_bytes},
+    {"hbm_bytes_per_s", "B/s of a GPU's memory", CLAIM_BANDWIDTH, SP_BYTES_PER_S, 1, 0, hbm_bytes_per_s},
+    {"hbm_bytes_per_s_per_node", "B/s of a node's memory", CLAIM_BANDWIDTH, SP_BYTES_PER_S, 1, 0,
      hbm_bytes_per_s_per_node},
-    {"cluster_peak_bytes", "B of all GPUs", CLAIM_FIGURE, SP_BYTES, -1, cluster_peak_bytes},
-    {"capacity_bytes", "B of memory of a GPU", CLAIM_FIGURE, SP_BYTES, 0, capacity_bytes},
-    {"headroom_bytes", "B left on a GPU", CLAIM_FIGURE, SP_BYTES, 1, headroom_bytes},
-    {"activation_bytes", "B of activations, attention buffers and logits", CLAIM_FIGURE, SP_BYTES, -1,
+    {"cluster_peak_bytes", "B at the peak of all GPUs", CLAIM_BYTES, SP_BYTES, -1, 0, cluster_peak_bytes},
+    {"capacity_bytes", "B of memory of a GPU", CLAIM_FIGURE, SP_BYTES, 0, CLAIM_MOST, capacity_bytes},
+    {"headroom_bytes", "B left on a GPU", CLAIM_FIGURE, SP_BYTES, 1, 0, headroom_bytes},
+    {"activation_bytes", "B of activations, attention buffers and logits", CLAIM_FIGURE, SP_BYTES, -1, 0,
      activation_bytes},
-    {"attention_buffer_bytes", "B of attention buffers", CLAIM_FIGURE, SP_BYTES, -1, attention_buffer_bytes},
-    {"attention_scores", "scores of a head", CLAIM_FIGURE, SP_PURE, 0, attention_scores},
-    {"attention_scores_bytes", "B of scores of a head", CLAIM_FIGURE, SP_BYTES, 0, attention_scores_bytes},
-    {"attention_share_frac", "of the HBM traffic is attention's", CLAIM_FIGURE, SP_FRACTION, 0, attention_share_frac},
-    {"ffn_share_frac", "of the HBM traffic is the MLP's", CLAIM_FIGURE, SP_FRACTION, 0, ffn_share_frac},
-    {"hbm_utilisation_frac", "of the HBM bandwidth in use", CLAIM_FIGURE, SP_FRACTION, 0, hbm_utilisation_frac},
-    {"bubble_frac", "of the step is the bubble", CLAIM_FIGURE, SP_FRACTION, -1, bubble_frac},
-    {"imbalance_frac", "of the step is imbalance", CLAIM_FIGURE, SP_FRACTION, -1, imbalance_frac},
-    {"sp_exposed_frac", "of the step is exposed sp communication", CLAIM_FIGURE, SP_FRACTION, -1, sp_exposed_frac},
-    {"sp_forward_bytes_per_layer", "B sent by a GPU, a layer forward", CLAIM_FIGURE, SP_BYTES, -1,
+    {"attention_buffer_bytes", "B of attention buffers", CLAIM_FIGURE, SP_BYTES, -1, 0, attention_buffer_bytes},
+    {"attention_scores", "scores of a head", CLAIM_FIGURE, SP_PURE, 0, 0, attention_scores},
+    {"attention_scores_bytes", "B of scores of a head", CLAIM_FIGURE, SP_BYTES, 0, 0, attention_scores_bytes},
+    {"attention_share_frac", "of the HBM traffic is attention's", CLAIM_FIGURE, SP_FRACTION, 0, 0,
+     attention_share_frac},
+    {"ffn_share_frac", "of the HBM traffic is the MLP's", CLAIM_FIGURE, SP_FRACTION, 0, 0, ffn_share_frac},
+    {"hbm_utilisation_frac", "of the HBM bandwidth in use", CLAIM_FIGURE, SP_FRACTION, 0, 0, hbm_utilisation_frac},
+    {"bubble_frac", "of the step is the bubble", CLAIM_FIGURE, SP_FRACTION, -1, 0, bubble_frac},
+    {"imbalance_frac", "of the step is imbalance", CLAIM_FIGURE, SP_FRACTION, -1, 0, imbalance_frac},
+    {"sp_exposed_frac", "of the step is exposed sp communication", CLAIM_FIGURE, SP_FRACTION, -1, 0, sp_exposed_frac},
+    {"sp_forward_bytes_per_layer", "B sent by a GPU, a layer forward", CLAIM_FIGURE, SP_BYTES, -1, 0,
      sp_forward_bytes_per_layer},
-    {"sp_forward_messages_per_layer", "messages of a GPU, a layer forward", CLAIM_FIGURE, SP_PURE, 0,
+    {"sp_forward_messages_per_layer", "messages of a GPU, a layer forward", CLAIM_FIGURE, SP_COUNT, 0, 0,
      sp_forward_messages_per_layer},
-    {"nvlink_domain_gpus", "GPUs that NVLink joins", CLAIM_FIGURE, SP_PURE, 1, nvlink_domain_gpus},
-    {"tokens_per_s_per_node", "tokens/s of a node's GPUs", CLAIM_FIGURE, SP_PURE, 1, tokens_per_s_per_node},
-    {"max_seq", "tokens at most", CLAIM_FIGURE, SP_PURE, 1, max_seq},
-    {"min_gpus", "GPUs at least", CLAIM_FIGURE, SP_PURE, -1, min_gpus},
+    {"sp_bytes_per_s", "B/s of sp communication", CLAIM_FIGURE, SP_BYTES_PER_S, 1, 0, sp_bytes_per_s},
+    {"nvlink_domain_gpus", "GPUs that NVLink joins", CLAIM_FIGURE, SP_COUNT, 1, CLAIM_MOST, nvlink_domain_gpus},
+    {"tokens_per_s_per_node", "tokens/s of a node's GPUs", CLAIM_FIGURE, SP_PURE, 1, 0, tokens_per_s_per_node},
+    {"max_seq", "tokens at most", CLAIM_FIGURE, SP_TOKENS, 1, CLAIM_REACH, max_seq},
+    {"min_gpus", "GPUs at least", CLAIM_FIGURE, SP_COUNT, -1, CLAIM_REACH, min_gpus},
 };
 
 const struct claim_quantity *claim_quantity_find(const char *name)
@@ -216,7 +231,7 @@ bool claim_value_parse(struct sp_arena *arena, const struct claim_quantity *quan
         is_good =
             sp_quantity_parse(text, SP_PURE, value, &plain) || sp_quantity_parse(text, quantity->dimension, value, err);
     }
-    if (is_good && !(*value > 0)) {
+    if (is_good && !(*value > 0) && quantity->kind != CLAIM_FIGURE) {
         return sp_fail(err, SP_ERROR_USAGE, "expected a figure above 0, found \"%.60s\"", text);
     }
     return is_good;
