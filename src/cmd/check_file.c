@@ -96,6 +96,9 @@ static bool price_words(struct sp_arena *arena, const struct sp_texts *words, st
         !question_resolve(&options->request, arena, question, err) || !step_check(question, err)) {
         return false;
     }
+    if (options->request.only != NULL || options->request.tokens.is_given) {
+        return sp_fail(err, SP_ERROR_USAGE, "claims are of whole steps: leave out only and tokens");
+    }
     step_estimate(question, estimate);
     step_interval(question, estimate);
     subject->request = &options->request;
@@ -119,6 +122,7 @@ static bool price(const struct reading *reading, const struct sp_json *options, 
     *command = command_text(reading->arena, &words);
     if (!price_words(reading->arena, &words, subject, err)) {
         sp_error_prefix(err, "%s: %s", reading->path, reading->place);
+        err->kind = SP_ERROR_INPUT;
         return false;
     }
     return true;
@@ -260,20 +264,16 @@ static bool read_rows(struct reading *reading, const struct sp_json *claims, str
     return true;
 }
 
-bool check_file_read(struct sp_arena *arena, const char *path, const struct claim_bounds *bounds,
-                     struct report_claim_document *document, struct sp_error *err)
+bool check_file_parse(struct sp_arena *arena, const struct sp_json *file, const struct claim_bounds *bounds,
+                      struct report_claim_document *document, struct sp_error *err)
 {
     static const char *const keys[] = {"schema", "title", "about", "defaults", "claims", NULL};
-    struct reading reading = {.arena = arena, .bounds = bounds, .path = path, .place = "$"};
+    struct reading reading = {.arena = arena, .bounds = bounds, .path = document->path, .place = "$"};
     const char *kind = NULL;
-    *document = (struct report_claim_document){.path = path};
-    const struct sp_json *file = sp_json_read(arena, path, err);
-    if (file == NULL) {
-        return false;
-    }
     const struct sp_json *claims = file->type == SP_JSON_OBJECT ? sp_json_member(file, "claims") : NULL;
     if (claims == NULL || claims->type != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_ERROR_INPUT, "%s: expected an object of schema %s with a list of claims", path, schema);
+        return sp_fail(err, SP_ERROR_INPUT, "%s: expected an object of schema %s with a list of claims", document->path,
+                       schema);
     }
     if (!check_keys(&reading, file, keys, err) || !read_text(&reading, file, "schema", true, &kind, err) ||
         !read_text(&reading, file, "title", true, &document->title, err) ||
@@ -281,7 +281,15 @@ bool check_file_read(struct sp_arena *arena, const char *path, const struct clai
         return false;
     }
     reading.defaults = sp_json_member(file, "defaults");
-    return (strcmp(kind, schema) == 0 ||
-            sp_fail(err, SP_ERROR_INPUT, "%s: $.schema: expected \"%s\", found \"%.60s\"", path, schema, kind)) &&
+    return (strcmp(kind, schema) == 0 || sp_fail(err, SP_ERROR_INPUT, "%s: $.schema: expected \"%s\", found \"%.60s\"",
+                                                 document->path, schema, kind)) &&
            read_rows(&reading, claims, document, err);
+}
+
+bool check_file_read(struct sp_arena *arena, const char *path, const struct claim_bounds *bounds,
+                     struct report_claim_document *document, struct sp_error *err)
+{
+    *document = (struct report_claim_document){.path = path};
+    const struct sp_json *file = sp_json_read(arena, path, err);
+    return file != NULL && check_file_parse(arena, file, bounds, document, err);
 }

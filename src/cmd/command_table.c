@@ -64,7 +64,7 @@ static const char *const limits_examples[] = {
 };
 
 static const char *const check_examples[] = {
-    "seqplan check --model llama-2-7b --hardware dgx-h100 --gpus 8 --sp 8 --seq 128K --claim mfu_frac=52%",
+    "seqplan check --model llama-2-7b --hardware dgx-h100 --gpus 8 --seq 32K --claim mfu_frac=52%",
     "seqplan check ... --claim tokens_per_s_per_gpu=48000 --claim peak_bytes=42GB",
     "seqplan check ... --flops full --claim mfu_frac=0.61",
     "seqplan check claims.json --format csv",
