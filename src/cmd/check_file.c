@@ -281,9 +281,11 @@ bool check_file_parse(struct sp_arena *arena, const struct sp_json *file, const 
         return false;
     }
     reading.defaults = sp_json_member(file, "defaults");
-    return (strcmp(kind, schema) == 0 || sp_fail(err, SP_ERROR_INPUT, "%s: $.schema: expected \"%s\", found \"%.60s\"",
-                                                 document->path, schema, kind)) &&
-           read_rows(&reading, claims, document, err);
+    if (kind == NULL || strcmp(kind, schema) != 0) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: $.schema: expected \"%s\", found \"%.60s\"", document->path, schema,
+                       kind == NULL ? "" : kind);
+    }
+    return read_rows(&reading, claims, document, err);
 }
 
 bool check_file_read(struct sp_arena *arena, const char *path, const struct claim_bounds *bounds,

@@ -76,7 +76,8 @@ static const char *implied(struct sp_arena *arena, const struct answer *answer, 
                                report_three(arena, judgement->state_bytes / GIB))
                    : "leaves nothing for activations";
     case CLAIM_BANDWIDTH:
-        return sp_format(arena, "kernels that only move memory reach %s", value_of(arena, judgement, judgement->low));
+        return sp_format(arena, "%s of the datasheet's %s", share_text(arena, judgement->ratio),
+                         value_of(arena, judgement, judgement->computed));
     case CLAIM_FIGURE:
         break;
     }
@@ -108,7 +109,7 @@ static const char *limit_text(struct sp_arena *arena, const struct answer *answe
                          report_three(arena, judgement->state_bytes / GIB),
                          report_three(arena, judgement->capacity_bytes / GIB));
     case CLAIM_DATASHEET:
-        return sp_format(arena, "more than the datasheet's %s", limit);
+        return "more than the memory passes";
     case CLAIM_WITHIN_LIMITS:
     case N_CLAIM_LIMITS:
         break;
@@ -122,7 +123,7 @@ static const char *range_text(struct sp_arena *arena, const struct claim_judgeme
     static const char *const origins[] = {
         [CLAIM_OF_INTERVAL] = "the model's 90 % interval",
         [CLAIM_OF_PUBLISHED] = "where 9 of 10 published runs lie about the model",
-        [CLAIM_OF_DATASHEET] = "what kernels reach, to the datasheet",
+        [CLAIM_OF_DATASHEET] = "what kernels that only move memory reach, to the datasheet",
     };
     const char *side = judgement->agrees ? "within" : judgement->claimed < judgement->low ? "below" : "above";
     return sp_format(arena, "%s %s to %s (%s)", side, report_claim_value(arena, judgement->quantity, judgement->low),

@@ -15,6 +15,23 @@ test_expect_success 'the page of docs is what the command prints (make claims re
 	ln -s "$top/claims" claims && expect_exit 1 seqplan check --format page claims/*.json && test ! -s err && diff -u "$top/docs/claims.md" out
 '
 
+# Wide enough for small changes of the model: when it fails, claims/bounds/published.json has to be renewed.
+test_expect_success 'the range of published steps is that of the rows that judge' '
+	expect_exit 0 seqplan validate --format json && perl -MJSON::PP -e "
+		local \$/;
+		open my \$in, q{<}, q{$top/claims/bounds/published.json} or die;
+		my \$file = JSON::PP->new->decode(<\$in>)->{step_time_factor};
+		my \$all = JSON::PP->new->decode(<STDIN>);
+		my %grade = map { (\$_->{name}, \$_->{own} ? q{} : \$_->{grade}) } @{\$all->{sources}};
+		my %sign = (step_time_s => 1, tokens_per_s_per_gpu => -1, flop_per_s_per_gpu => -1, mfu_frac => -1);
+		my @factors = sort { \$a <=> \$b } map { (\$_->{measured} / \$_->{predicted}) ** \$sign{\$_->{quantity}} }
+			grep { \$sign{\$_->{quantity}} && \$_->{role} eq q{judge} && \$grade{\$_->{source}} eq q{A} } @{\$all->{rows}};
+		my %found = (value => .5, low => .05, high => .95);
+		\$_ = \$factors[\$_ * \$#factors] for values %found;
+		printf qq{%s: %.3f found, %.3f in the file\n}, \$_, \$found{\$_}, \$file->{\$_} for sort keys %found;
+		exit !(@factors > 100 && !grep { abs(\$found{\$_} / \$file->{\$_} - 1) > .15 } keys %found);" <out
+'
+
 # 989e12 FLOP/s over 1.427e11 FLOP a token are 6930 tokens/s.
 test_expect_success 'an impossible claim: exit code 1, the contract keys' '
 	expect_exit 1 seqplan check $question --claim tokens_per_s_per_gpu=48000 --format json && test ! -s err &&
