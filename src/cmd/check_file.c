@@ -77,6 +77,13 @@ static const char *command_text(struct sp_arena *arena, const struct sp_texts *w
     return text;
 }
 
+static bool is_spelled_out(const struct request *request, struct sp_error *err)
+{
+    bool is_other = request->only != NULL || request->tokens.is_given || request->layout_file != NULL;
+    return !is_other || sp_fail(err, SP_ERROR_USAGE,
+                                "claims are of whole steps that are spelled out: leave out only, tokens and layout");
+}
+
 static bool price_words(struct sp_arena *arena, const struct sp_texts *words, struct claim_subject *subject,
                         struct sp_error *err)
 {
@@ -91,13 +98,10 @@ static bool price_words(struct sp_arena *arena, const struct sp_texts *words, st
     }
     request_init(&options->request, arena);
     if (!sp_options_parse(question_options, (int)words->count + 1, argv, options, NULL, err) ||
-        !question_options_finish(options, err) ||
+        !question_options_finish(options, err) || !is_spelled_out(&options->request, err) ||
         !request_is_complete(arena, &options->request, question_example, err) ||
         !question_resolve(&options->request, arena, question, err) || !step_check(question, err)) {
         return false;
-    }
-    if (options->request.only != NULL || options->request.tokens.is_given) {
-        return sp_fail(err, SP_ERROR_USAGE, "claims are of whole steps: leave out only and tokens");
     }
     step_estimate(question, estimate);
     step_interval(question, estimate);

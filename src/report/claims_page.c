@@ -1,5 +1,5 @@
 /* docs/claims.md: every claim of the documents beside what the program computes. */
-#include "report/report.h"
+#include "report/validation_page.h"
 
 #include <math.h>
 
@@ -63,9 +63,10 @@ static void print_rows(const struct report_style *style, struct sp_arena *arena,
                 style->file);
     for (int i = 0; i < document->n_rows; i++) {
         const struct report_claim_row *row = &document->rows[i];
-        (void)fprintf(style->file, "| %d | %s | %s | %s | %s | %s | %s | %s |\n", first + i, row->section, row->text,
-                      row->claimed == NULL ? "" : row->claimed, report_claim_computed(arena, row), ratio(arena, row),
-                      claim_finding_names[row->finding], why(arena, row));
+        (void)fprintf(style->file, "| %d | %s | %s | %s | %s | %s | %s | %s |\n", first + i,
+                      page_cell(arena, row->section), page_cell(arena, row->text),
+                      row->claimed == NULL ? "" : page_cell(arena, row->claimed), report_claim_computed(arena, row),
+                      ratio(arena, row), claim_finding_names[row->finding], page_cell(arena, why(arena, row)));
     }
 }
 

@@ -151,6 +151,8 @@ test_expect_success 'bad files of claims name the place' '
 	expect_error 3 "\$.claims[0]: unknown option" seqplan check claims.json &&
 	claims "{\"section\": \"1\", \"claim\": \"c\", \"question\": {\"model\": []}, \"quantity\": \"mfu_frac\", \"value\": \"1\"}" &&
 	expect_error 3 "expected a text or a number" seqplan check claims.json &&
+	claims "{\"section\": \"1\", \"claim\": \"c\", \"question\": {\"layout\": \"-\"}, \"quantity\": \"mfu_frac\", \"value\": \"1\"}" &&
+	expect_error 3 "leave out only, tokens and layout" seqplan check claims.json &&
 	expect_error 2 "have their own questions" seqplan check claims.json --claim mfu_frac=1 &&
 	expect_error 2 "have their own questions" seqplan check claims.json --model llama-2-7b
 '
