@@ -348,7 +348,7 @@ const char *report_claim_value(struct sp_arena *arena, const struct claim_quanti
 /* Why the verdict is what it is, and what the claim would imply. */
 const char *report_claim_reason(struct sp_arena *arena, const struct answer *answer,
                                 const struct claim_judgement *judgement);
-/* "the GPUs of a node counted as one (x8): 0.98 of the model's figure is left"; NULL: no convention explains it. */
+/* "the GPUs of a node counted as one, a factor of 8: divided by it the claim is 0.98 of ..."; NULL: no convention explains it. */
 const char *report_claim_cause(struct sp_arena *arena, const struct claim_judgement *judgement);
 
 /* Claims of a document, each with its question (claims_page.c, claims_rows.c). */

@@ -12,7 +12,8 @@ within_100() {
 }
 
 test_expect_success 'the page of docs is what the command prints (make claims renews it)' '
-	ln -s "$top/claims" claims && expect_exit 1 seqplan check --format page claims/*.json && test ! -s err && diff -u "$top/docs/claims.md" out
+	ln -s "$top/claims" claims && expect_exit 1 seqplan check --format page claims/*.json && test ! -s err &&
+	golden "$top/docs/claims.md" out
 '
 
 # Wide enough for small changes of the model: when it fails, claims/bounds/published.json has to be renewed.
