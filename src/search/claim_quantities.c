@@ -220,6 +220,10 @@ static bool parse_share(struct sp_arena *arena, const char *text, double *value,
     return true;
 }
 
+/* No figure of a machine lies beyond; what a claim implies stays finite. */
+static const double LEAST = 1e-30;
+static const double MOST = 1e30;
+
 bool claim_value_parse(struct sp_arena *arena, const struct claim_quantity *quantity, const char *text, double *value,
                        struct sp_error *err)
 {
@@ -231,8 +235,11 @@ bool claim_value_parse(struct sp_arena *arena, const struct claim_quantity *quan
         is_good =
             sp_quantity_parse(text, SP_PURE, value, &plain) || sp_quantity_parse(text, quantity->dimension, value, err);
     }
-    if (is_good && !(*value > 0) && quantity->kind != CLAIM_FIGURE) {
-        return sp_fail(err, SP_ERROR_USAGE, "expected a figure above 0, found \"%.60s\"", text);
+    bool is_zero_good = quantity->kind == CLAIM_FIGURE;
+    bool is_in = (*value > LEAST || (is_zero_good && !(*value < 0) && !(*value > 0))) && *value < MOST;
+    if (is_good && !is_in) {
+        return sp_fail(err, SP_ERROR_USAGE, "expected a figure above 0%s, found \"%.60s\"",
+                       *value > 1 ? " and below 1e30" : "", text);
     }
     return is_good;
 }

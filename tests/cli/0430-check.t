@@ -101,6 +101,13 @@ test_expect_success 'bad claims: what was expected, what was found' '
 	expect_error 2 "--claim peak_bytes: expected a size" seqplan check $question --claim peak_bytes=42GB/s &&
 	expect_error 2 "--claim mfu_frac: expected a share" seqplan check $question --claim mfu_frac=half &&
 	expect_error 2 "above 0" seqplan check $question --claim step_time_s=0 &&
+	expect_error 2 "below 1e30, found \"1e308\"" seqplan check $question --claim tokens_per_s=1e308 &&
+	for claim in tokens_per_s=1e29 step_time_s=1e-29 mfu_frac=1e-29 peak_bytes=1e29 hbm_bytes_per_s=1e-29
+	do
+		code=0
+		seqplan check $question --claim $claim --format json >out || code=$?
+		test $code -le 1 && json_get out ratio || return 1
+	done &&
 	expect_error 2 "found \"48K\"" seqplan check $question --claim tokens_per_s=48K &&
 	expect_error 2 "leave out --only" seqplan check $question --claim mfu_frac=0.3 --only attention &&
 	expect_error 2 "leave out --only and --tokens" seqplan check $question --claim mfu_frac=0.3 --tokens 1T &&

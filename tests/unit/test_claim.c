@@ -342,6 +342,9 @@ static void values_are_plain_numbers_or_carry_their_unit(void **state)
         {"tokens_per_s_per_gpu", "1200", 1200},
         {"tokens_per_s_per_gpu", "48K", 0}, /* decimal or binary? */
         {"tokens_per_s_per_gpu", "nan", 0},
+        {"tokens_per_s_per_gpu", "1e308", 0}, /* what it implies would not be finite */
+        {"step_time_s", "1e-308", 0},
+        {"step_time_s", "1e29", 1e29},
         {"tokens_per_s_per_gpu", "", 0},
     };
     for (size_t i = 0; i < SP_COUNT_OF(cases); i++) {
