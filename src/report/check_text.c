@@ -164,6 +164,8 @@ const char *report_claim_cause(struct sp_arena *arena, const struct claim_judgem
         return NULL;
     }
     const struct claim_reading *reading = &judgement->readings[0];
-    return sp_format(arena, "%s, a factor of %s: divided by it the claim is %s of the model's figure",
-                     texts[reading->cause], report_three(arena, reading->factor), report_three(arena, reading->left));
+    bool is_slow = judgement->verdict == CLAIM_PLAUSIBLE; /* a worse run needs no convention */
+    return sp_format(arena, "%s%s, a factor of %s: divided by it the claim is %s of the model's figure",
+                     is_slow ? "perhaps " : "", texts[reading->cause], report_three(arena, reading->factor),
+                     report_three(arena, reading->left));
 }

@@ -50,6 +50,12 @@ test_expect_success 'a plausible claim: exit code 0' '
 	json_get out implied_mfu_frac | grep "^0\.17"
 '
 
+# Halves of the figure: of the sparse peak, or a slow run.
+test_expect_success 'a claim that is worse has a convention only perhaps' '
+	expect_exit 0 seqplan check $question --claim mfu_frac=17% --format json &&
+	test "$(json_get out causes.0.cause)" = sparse_peak && json_get out likely_cause | grep "^perhaps the sparse peak"
+'
+
 test_expect_success 'the computed figure is that of estimate' '
 	expect_exit 0 seqplan estimate $question --format json && cp out estimate.json &&
 	for quantity in tokens_per_s_per_gpu tokens_per_s mfu_frac step_time_s peak_bytes
