@@ -44,6 +44,9 @@ bool gemm_point_read(const struct measurement *line, struct gemm_point *point, s
 struct attention_point {
     bool is_backward, is_causal;
     double tokens, heads, kv_heads, head_dim;
+    double runs_per_sample; /* 0: one of a long run */
+    bool is_merged;         /* forward, its result added to float32 sums */
+    double merged_bytes;    /* that this moves more */
 };
 bool attention_point_read(const struct measurement *line, struct attention_point *point,
                           struct sp_error *err) SP_MUST_CHECK;

@@ -78,6 +78,31 @@ static double gemm_alone(const struct hardware_spec *hardware, const struct gemm
     return gemm_time(&gpu, call);
 }
 
+/* Timed alone, again and again: between samples the GPU pauses, and what only moves memory around a backward pass draws less than
+ * the limit, so that the kernel runs at a higher clock than in a long run (docs/model.md, eq. 29a). The buffers of a sample
+ * are never in the cache. */
+static double rested_time(const struct gpu_spec *gpu, const struct attention_call *call, double runs_per_sample)
+{
+    enum { ROUNDS = 4 }; /* the time moves by less than 1e-4 after three */
+    const struct attention_harness *harness = &call->curve->harness;
+    struct attention_curve rested = *call->curve;
+    struct gpu_spec cold = *gpu;
+    struct attention_call alone = *call;
+    double seconds = 0;
+    cold.l2_capacity.value = 0;
+    alone.curve = &rested;
+    for (int i = 0; i < ROUNDS; i++) {
+        struct attention_call kernel = alone;
+        kernel.is_step = call->is_step || call->is_backward;
+        double kernel_s = attention_time(&cold, &kernel);
+        seconds = attention_time(&cold, &alone);
+        double spared_s =
+            harness->pause.value / runs_per_sample + (1 - harness->memory_power.value) * (seconds - kernel_s);
+        rested.clock.headroom = 1 + spared_s / kernel_s;
+    }
+    return seconds;
+}
+
 static bool attention_alone(const struct fit_machine *machine, const struct attention_point *point, double *seconds,
                             struct sp_error *err)
 {
@@ -100,8 +125,13 @@ static bool attention_alone(const struct fit_machine *machine, const struct atte
         .value_head_dim = point->head_dim,
         .element_bytes = 2,
         .is_backward = point->is_backward,
+        .is_step = point->is_merged,
     };
-    *seconds = attention_time(gpu, &call);
+    bool has_tiles = attention_tiling_of(&call) != NULL && point->runs_per_sample > 0;
+    *seconds = has_tiles ? rested_time(gpu, &call, point->runs_per_sample) : attention_time(gpu, &call);
+    if (point->is_merged && !has_tiles) {
+        *seconds += elementwise_time(gpu, point->merged_bytes, 0);
+    }
     return true;
 }
 
@@ -221,13 +251,10 @@ static bool predict_attention(const struct fit_machine *machine, const struct me
         *seconds = elementwise_time(gpu, line->bytes, 1);
         return has_bytes(line, err);
     }
-    if (!attention_alone(machine, &point, seconds, err)) {
-        return false;
-    }
-    if (strcmp(pass, "forward-accumulate") == 0) {
-        *seconds += elementwise_time(gpu, fmax(line->bytes - plain_forward_bytes(&point), 0), 0);
-    }
-    return true;
+    point.runs_per_sample = fit_number_or(line, "runs_per_sample", 1);
+    point.is_merged = strcmp(pass, "forward-accumulate") == 0;
+    point.merged_bytes = fmax(line->bytes - plain_forward_bytes(&point), 0);
+    return attention_alone(machine, &point, seconds, err);
 }
 
 static bool predict_copy(const struct fit_machine *machine, const struct measurement *line, double *seconds,
