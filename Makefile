@@ -212,14 +212,9 @@ build/release/bench/%: build/release/tests/bench/%.o $(SUPPORT_SRC:%.c=build/rel
 bench: $(BENCHES) $(if $(SIMGRID),build/oracle/oracle_simgrid) ## time the program (tests/bench), kept apart from the tests
 	@for b in $(BENCHES); do $$b || exit; done
 
-build/release/validation/run_validation: build/release/tests/validation/run_validation.o $(SUPPORT_SRC:%.c=build/release/%.o) \
-		build/release/libseqplan.a
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(FLAGS_release) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
-
-validate: build/release/validation/run_validation ## predicted beside measured: writes docs/validation.md, prints its summary
-	$(Q)$< tests/validation >build/validation.md && mv build/validation.md docs/validation.md
-	@sed -n '/^## Groups/,/^## /p' docs/validation.md | grep '^|'
+validate: $(BIN_release) ## predicted beside measured: writes docs/validation.md, prints the summary
+	$(Q)$< validate --format page >build/validation.md && mv build/validation.md docs/validation.md
+	$(Q)$< validate
 
 # ---- fuzzing -------------------------------------------------------------------------------------------------------
 
@@ -308,6 +303,8 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 install: all ## program, data and manual page under DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BIN_release) $(DEVICE)
 	for f in $$(find $(wildcard models hardware frameworks) -type f); do install -D -m 644 "$$f" "$(SHARE)/seqplan/$$f" || exit; done
+	for f in $$(cd tests/validation && find . -name '*.json'); do \
+		install -D -m 644 "tests/validation/$$f" "$(SHARE)/seqplan/validation/$$f" || exit; done
 	$(if $(wildcard docs/seqplan.1),install -D -m 644 -t $(SHARE)/man/man1 docs/seqplan.1)
 
 uninstall: ## remove what install put there

@@ -45,6 +45,7 @@ bool cmd_simulate(struct command_context *context, int argc, char **argv, struct
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_calibrate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_measure(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_validate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
 
@@ -90,6 +91,14 @@ struct calibrate_typed {
     const char *runs, *only, *output;
 };
 
+/* What validate takes, as typed. */
+struct validate_typed {
+    bool is_device, has_rows;
+    struct sp_option_count run;
+    const char *plot, *residuals; /* files, or NULL */
+    int by, only;                 /* enum validation_by, validation_role, or -1 */
+};
+
 /* Everything that a command line can say, whichever command it is of. */
 struct command_options {
     struct request request;
@@ -100,6 +109,7 @@ struct command_options {
     struct simulate_typed simulate;
     struct measure_typed measure;
     struct calibrate_typed calibrate;
+    struct validate_typed validate;
     int format; /* enum report_format */
     bool explains;
     bool wants_sensitivity; /* estimate --sensitivity */
@@ -185,6 +195,11 @@ extern const struct sp_option measure_options[]; /* ends with a row whose name i
 /* ---- calibrate (cmd_calibrate.c) ---------------------------------------------------------------------------------- */
 
 extern const struct sp_option calibrate_options[]; /* ends with a row whose name is NULL */
+/* ---- validate (cmd_validate.c) ------------------------------------------------------------------------------------ */
+
+extern const struct sp_option validate_options[]; /* ends with a row whose name is NULL */
+/* Prices rows of validation files as `estimate` does. What is read lives in the arena, what is priced in scratch. */
+struct validation_pricer validate_pricer(struct sp_arena *arena, struct sp_arena *scratch);
 
 /* ---- --sp-method A,B,... (methods.c) ----------------------------------------------------------------------------- */
 

@@ -128,6 +128,15 @@ static const char *const measure_examples[] = {
     NULL,
 };
 
+static const char *const validate_examples[] = {
+    "seqplan validate",
+    "seqplan validate --by method --only judge --plot errors.svg --residuals lengths.svg",
+    "seqplan validate my-runs.csv",
+    "seqplan validate --run 3 --hardware dgx-h200",
+    "seqplan validate --device",
+    NULL,
+};
+
 static const char *const show_examples[] = {
     "seqplan show models",
     "seqplan show model llama-3.1-70b",
@@ -243,7 +252,19 @@ const struct command commands[] = {
     NOT_BUILT("plot", "the figures people decide by, through gnuplot"),
     NOT_BUILT("report", "one self-contained HTML page of an answer"),
     NOT_BUILT("import", "brings in nccl-tests logs, measurement files, training logs"),
-    NOT_BUILT("validate", "predicted beside measured: stored runs, and published tables"),
+    {.name = "validate",
+     .summary = "predicted beside measured: published tables, your own runs, stored runs",
+     .run = cmd_validate,
+     .extras = validate_options,
+     .groups = OPTIONS_STORE | OPTIONS_OUTPUT,
+     .synopsis = "[FILE...] [options]",
+     .details = "Without a file: the tables that come with the program. A file is a table of that kind, or a sheet\n"
+                "that ends in .csv: its first line names columns, which are options of estimate, measured\n"
+                "quantities with their unit (step_time_s, tokens_per_s_per_gpu, peak_allocated_gib), name, group,\n"
+                "note and role. Rows that something was fitted to (role fit) never count among those that judge.\n"
+                "Of a stored run, measurements of single operations and half of the methods, layers and steps\n"
+                "are for fits, and the other half judges: the key of a row decides, the same every time.",
+     .examples = validate_examples},
     NOT_BUILT("launch", "the chosen layout as flags of Megatron-LM, DeepSpeed, torchtitan, ..."),
     {.name = "show",
      .summary = "models, hardware, networks, methods, frameworks, fields of a file, stored runs",

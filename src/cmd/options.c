@@ -71,12 +71,12 @@ static size_t count_options(const struct sp_option *options)
     return count;
 }
 
-/* A command's own row stands in the place of the shared one with its name. */
-static bool put_in_place(struct sp_option *table, size_t n_rows, const struct sp_option *own)
+/* A command's own row stands in the place of the shared one with its name; false: there is none of that name. */
+static bool put_in_place(struct sp_option *table, size_t n_rows, const struct sp_option *row, bool is_own)
 {
     for (size_t i = 0; i < n_rows; i++) {
-        if (strcmp(table[i].name, own->name) == 0) {
-            table[i] = *own;
+        if (strcmp(table[i].name, row->name) == 0) {
+            table[i] = is_own ? *row : table[i];
             return true;
         }
     }
@@ -102,7 +102,7 @@ const struct sp_option *command_option_table(struct sp_arena *arena, const struc
     for (size_t i = 0; i < SP_COUNT_OF(parts); i++) {
         size_t count = count_options(parts[i]);
         for (size_t row = 0; row < count; row++) {
-            if (!put_in_place(table, at, &parts[i][row])) {
+            if (!put_in_place(table, at, &parts[i][row], parts[i] == command->extras)) {
                 table[at++] = parts[i][row];
             }
         }
@@ -153,6 +153,7 @@ bool command_options_parse(struct command_context *context, int argc, char **arg
     *options = (struct command_options){
         .vary = {.arena = context->arena},
         .simulate = {.slow_gpus = {.arena = context->arena}, .slow_links = {.arena = context->arena}, .gantt_of = -1},
+        .validate = {.by = -1, .only = -1},
         .format = REPORT_TABLE};
     request_init(&options->request, context->arena);
     const struct sp_option *table = command_option_table(context->arena, command);

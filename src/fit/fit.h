@@ -6,6 +6,7 @@
 #ifndef SEQPLAN_FIT_H
 #define SEQPLAN_FIT_H
 
+#include "fit/validation.h"
 #include "step/step.h"
 
 /* ---- predictions (fit_predict.c) -------------------------------------------------------------------------------- */

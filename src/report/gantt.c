@@ -476,7 +476,11 @@ bool gantt_check(const char *path, struct sp_error *err)
             err, SP_ERROR_USAGE,
             "--gantt: expected a name that ends in .svg, .png or .pdf, or - for the terminal, found \"%.80s\"", path);
     }
-    return gnuplot_run(NULL, NULL, err);
+    if (!gnuplot_run(NULL, NULL, err)) {
+        sp_error_prefix(err, "--gantt FILE (--gantt - prints letters)");
+        return false;
+    }
+    return true;
 }
 
 bool gantt_draw(const struct gantt *gantt, const struct report_style *style, const struct sim_result *result,

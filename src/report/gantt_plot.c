@@ -30,8 +30,7 @@ static void complaint(FILE *file, char *line, size_t size)
 static bool fail_missing(struct sp_error *err)
 {
     return sp_fail(err, SP_ERROR_IO,
-                   "gnuplot is not there to draw the chart: install it (gnuplot-nox on Debian and Ubuntu), or ask for "
-                   "--gantt -");
+                   "gnuplot is not there to draw the chart: install it (gnuplot-nox on Debian and Ubuntu)");
 }
 
 /* Its three streams; NULL for none. */
@@ -217,7 +216,7 @@ static void put_script(FILE *script, const struct gantt_picture *picture, const 
 
 /* ---- the picture ------------------------------------------------------------------------------------------------- */
 
-static bool copy_to(struct sp_arena *arena, FILE *picture, const char *path, struct sp_error *err)
+bool gnuplot_copy(struct sp_arena *arena, FILE *picture, const char *path, struct sp_error *err)
 {
     struct whole_file *file = whole_file_open(arena, path, err);
     if (file == NULL) {
@@ -238,7 +237,7 @@ bool gantt_plot(struct sp_arena *arena, const struct gantt_picture *picture, con
     bool is_good = script != NULL && output != NULL;
     if (is_good) {
         put_script(script, picture, gantt_format(path));
-        is_good = gnuplot_run(script, output, err) && copy_to(arena, output, path, err);
+        is_good = gnuplot_run(script, output, err) && gnuplot_copy(arena, output, path, err);
     } else {
         (void)sp_fail(err, SP_ERROR_IO, "no temporary file can be made: %s; make room for it", strerror(errno));
     }

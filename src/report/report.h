@@ -417,6 +417,62 @@ struct sim_sink gantt_sink(struct gantt *gantt);
 bool gantt_draw(const struct gantt *gantt, const struct report_style *style, const struct sim_result *result,
                 struct sp_error *err) SP_MUST_CHECK;
 
+/* ---- predicted beside measured (validation_*.c) ------------------------------------------------------------------ */
+
+struct report_validation {
+    const struct validation_set *set;
+    enum validation_by by;       /* of the table of errors */
+    unsigned roles;              /* VALIDATION_*: whose rows are listed */
+    bool has_rows;               /* all of them in a table too */
+    const struct sp_json *peers; /* the file of what others state (seqplan.peers/1); of the page */
+};
+/* In any format. */
+void report_validation(const struct report_style *style, struct sp_arena *arena,
+                       const struct report_validation *validation);
+/* The object of "seqplan.validate/1". */
+const struct sp_json *report_validation_tree(const struct report_style *style, struct sp_arena *arena,
+                                             const struct report_validation *validation);
+/* A row as JSON and CSV have it. */
+const struct sp_json *report_validation_row(struct sp_arena *arena, const struct validation_source *source,
+                                            const struct validation_row *row);
+/* docs/validation.md: everything, in Markdown, the same whenever and wherever it is made. */
+void report_validation_page(const struct report_style *style, struct sp_arena *arena,
+                            const struct report_validation *validation);
+/* The errors by what the style asks for; with `has_target` beside what the file of the source sets as a target. */
+struct report_grid report_validation_grid(struct sp_arena *arena, const struct validation_summary *summaries, int n,
+                                          enum validation_by by);
+/* How many rows of a source are of which kind. */
+struct report_validation_counts {
+    int n_judged, n_fitted, n_left_out;
+};
+struct report_validation_counts report_validation_count(const struct validation_source *source);
+/* "20.9 GiB", "1.23 s", "yes": in the unit of the quantity. */
+const char *report_validation_value(struct sp_arena *arena, enum validation_unit unit, double value);
+/* "0.004", "4.1", "-40": per cent, with fewer decimals as it grows. */
+const char *report_validation_percent(struct sp_arena *arena, double fraction, bool has_sign);
+/* "3 not built, 1 refused, 12 not expressible", or "". */
+const char *report_validation_left_out(struct sp_arena *arena, const struct validation_summary *summary);
+/* "0.90 expected, 41 of 44 inside, p 0.8; mean width 7.1 %" */
+const char *report_validation_coverage(struct sp_arena *arena, const struct validation_coverage *coverage);
+/* "57 of 60 pairs of methods whose ... are predicted in the same order (95.0 %)" */
+const char *report_validation_order(struct sp_arena *arena, const struct validation_order *order);
+/* "4.7 % over 5 published sources graded A", or that there is none. */
+const char *report_validation_headline(struct sp_arena *arena, const struct validation_headline *headline,
+                                       const char *of_what);
+/* What was fitted to rows of a source, each with its rows: "step_time_s of TP, PP: host tail". */
+void report_validation_fitted(const struct validation_source *source, struct sp_texts *texts);
+/* Sources whose judged errors lean one way by more than 5 %, each with its explanation; of steps and peaks, or of all that
+ * is whole. */
+void report_validation_biases(struct sp_arena *arena, const struct validation_set *set, bool is_whole,
+                              struct sp_texts *texts);
+
+/* Predicted against measured, or the error against the length, through gnuplot. The picture appears whole or not at all. */
+bool report_validation_can_plot(const char *path, struct sp_error *err) SP_MUST_CHECK; /* a format, and gnuplot */
+enum report_validation_picture { REPORT_VALIDATION_SCATTER, REPORT_VALIDATION_RESIDUALS };
+bool report_validation_plot(struct sp_arena *arena, const struct report_validation *validation,
+                            enum report_validation_picture picture, const char *path,
+                            struct sp_error *err) SP_MUST_CHECK;
+
 /* ---- provenance (data_hash.c) ----------------------------------------------------------------------------------- */
 
 uint64_t report_fnv1a(const char *text);

@@ -1,0 +1,39 @@
+/* What the files of the validation share. */
+#ifndef SEQPLAN_VALIDATION_INTERNAL_H
+#define SEQPLAN_VALIDATION_INTERNAL_H
+
+#include "fit/validation.h"
+
+/* One file that is being read. */
+struct validation_reading {
+    struct sp_arena *arena;
+    const struct validation_pricer *pricer;
+    const char *path;
+    const char *folder;                             /* of the file: "models/NAME.json" is looked for there */
+    const struct sp_json *defaults, *fitted, *rows; /* of the file */
+    struct validation_source *source;
+    struct question *question; /* of the row at work */
+    struct estimate *estimate;
+};
+
+/* An object of the file, and what errors call it. */
+struct validation_place {
+    const char *path;
+    const char *name; /* "$.source" */
+    const struct sp_json *object;
+};
+/* The member has this type where it is there; SP_ERROR_INPUT with the place. */
+bool validation_check_member(const struct validation_place *place, const char *key, enum sp_json_type type,
+                             struct sp_error *err) SP_MUST_CHECK;
+/* Prices a row of the file ($.rows[3]) and adds what was measured in it to the source. */
+bool validation_read_row(struct validation_reading *reading, const struct sp_json *run, int index,
+                         struct sp_error *err) SP_MUST_CHECK;
+
+/* Within what can be measured at all, so that no error overflows. */
+bool validation_is_measurable(double value);
+bool validation_is_option(const struct sp_option *options, const char *name);
+
+/* Sorts, and takes the middle one, or the mean of the two in the middle. */
+double validation_median(double *values, int n);
+
+#endif
