@@ -288,6 +288,5 @@ double attention_tiled_time(const struct gpu_spec *gpu, const struct attention_t
     if (call->element_bytes > 2) {                              /* float32: nothing is measured */
         peaks *= gpu->peak_fp32.value / gpu->peak_bf16.value;
     }
-    double kernel_s = cycles / (hz * peaks) * (1 + gpu->attention_slower);
-    return fmax(kernel_s, gpu->kernel_latency.value) + around_s;
+    return fmax(cycles / (hz * peaks), gpu->kernel_latency.value) + around_s;
 }
