@@ -251,7 +251,7 @@ static bool predict_attention(const struct fit_machine *machine, const struct me
         *seconds = elementwise_time(gpu, line->bytes, 1);
         return has_bytes(line, err);
     }
-    point.runs_per_sample = fit_number_or(line, "runs_per_sample", 1);
+    point.runs_per_sample = fmax(fit_number_or(line, "runs_per_sample", 1), 1);
     point.is_merged = strcmp(pass, "forward-accumulate") == 0;
     point.merged_bytes = fmax(line->bytes - plain_forward_bytes(&point), 0);
     return attention_alone(machine, &point, seconds, err);

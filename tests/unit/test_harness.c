@@ -445,6 +445,10 @@ static void lines_without_a_prediction_say_why(void **state)
          "rank 3 of 3, 96 tokens: expected a rank of them, tokens that divide by 3"},
         {RUN_OF("ulysses", "forward", "virtual", "6", "65532"),
          "32 query heads on 8 key-value heads do not divide over 6 ranks"},
+        {RUN_OF("ring", "forward", "virtual", "3", "96") "\"rank\": 1.5, ",
+         "rank 1.5 of 3, 96 tokens: expected a rank of them, tokens that divide by 3"},
+        {RUN_OF("ring", "forward", "virtual", "2.5", "100"),
+         "\"ranks\": expected a whole number from 1 to 1e+06, found 2.5"},
         {RUN_OF("ring", "forward", "gpus", "16", "65536"),
          "16 GPUs: expected those of one node of dgx-h200, 8 at most"},
     };
@@ -455,6 +459,10 @@ static void lines_without_a_prediction_say_why(void **state)
     expect_refused(&pairs, "cudnn",
                    sp_format(pairs.arena, "%s%s", RUN_OF("ring", "forward", "virtual", "8", "65536"), end),
                    "h200-sxm has no \"tiles\" of the attention kernel cudnn");
+    expect_refused(&pairs, "seqplan",
+                   RUN_OF("ring", "forward", "virtual", "8", "65536") "\"q_heads\": 32, \"kv_heads\": 8, "
+                                                                      "\"head_dim\": 96, \"part\": \"all\"",
+                   "h200-sxm has no \"tiles\" of the attention kernel seqplan for head_dim 96");
     expect_refused(&pairs, "seqplan",
                    RUN_OF("ring", "forward", "virtual", "8", "65536") "\"q_heads\": 32, \"part\": \"all\"",
                    "\"kv_heads\": expected a number above 0 among the parameters, found none");
