@@ -303,7 +303,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 install: all ## program, data and manual page under DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BIN_release) $(DEVICE)
 	for f in $$(find $(wildcard models hardware frameworks) -type f); do install -D -m 644 "$$f" "$(SHARE)/seqplan/$$f" || exit; done
-	for f in $$(cd tests/validation && find . -name '*.json'); do \
+	for f in $$(cd tests/validation && find . -name '*.json*'); do \
 		install -D -m 644 "tests/validation/$$f" "$(SHARE)/seqplan/validation/$$f" || exit; done
 	$(if $(wildcard docs/seqplan.1),install -D -m 644 -t $(SHARE)/man/man1 docs/seqplan.1)
 

@@ -78,27 +78,21 @@ static double gemm_alone(const struct hardware_spec *hardware, const struct gemm
     return gemm_time(&gpu, call);
 }
 
-/* Timed alone, again and again: between samples the GPU pauses, and what only moves memory around a backward pass draws less than
- * the limit, so that the kernel runs at a higher clock than in a long run (docs/model.md, eq. 29a). The buffers of a sample
- * are never in the cache. */
-static double rested_time(const struct gpu_spec *gpu, const struct attention_call *call, double runs_per_sample)
+/* While the GPU pauses between samples it draws less than its limit, and the calls run at a higher clock (eq. 29a). */
+static double measured_attention_time(const struct gpu_spec *gpu, const struct attention_call *call,
+                                      double runs_per_sample)
 {
-    enum { ROUNDS = 4 }; /* the time moves by less than 1e-4 after three */
-    const struct attention_harness *harness = &call->curve->harness;
-    struct attention_curve rested = *call->curve;
-    struct gpu_spec cold = *gpu;
-    struct attention_call alone = *call;
-    double seconds = 0;
-    cold.l2_capacity.value = 0;
-    alone.curve = &rested;
-    for (int i = 0; i < ROUNDS; i++) {
-        struct attention_call kernel = alone;
-        kernel.is_step = call->is_step || call->is_backward;
-        double kernel_s = attention_time(&cold, &kernel);
-        seconds = attention_time(&cold, &alone);
-        double spared_s =
-            harness->pause.value / runs_per_sample + (1 - harness->memory_power.value) * (seconds - kernel_s);
-        rested.clock.headroom = 1 + spared_s / kernel_s;
+    enum { ROUNDS = 4 }; /* as in fit_predict_methods.c */
+    double seconds = attention_time(gpu, call);
+    if (attention_tiling_of(call) == NULL) {
+        return seconds;
+    }
+    struct attention_curve curve = *call->curve;
+    struct attention_call paused = *call;
+    paused.curve = &curve;
+    for (int i = 1; i < ROUNDS; i++) {
+        curve.clock.headroom = 1 + curve.harness.pause.value / fmax(runs_per_sample, 1) / seconds;
+        seconds = attention_time(gpu, &paused);
     }
     return seconds;
 }
@@ -125,13 +119,8 @@ static bool attention_alone(const struct fit_machine *machine, const struct atte
         .value_head_dim = point->head_dim,
         .element_bytes = 2,
         .is_backward = point->is_backward,
-        .is_step = point->is_merged,
     };
-    bool has_tiles = attention_tiling_of(&call) != NULL && point->runs_per_sample > 0;
-    *seconds = has_tiles ? rested_time(gpu, &call, point->runs_per_sample) : attention_time(gpu, &call);
-    if (point->is_merged && !has_tiles) {
-        *seconds += elementwise_time(gpu, point->merged_bytes, 0);
-    }
+    *seconds = measured_attention_time(gpu, &call, point->runs_per_sample);
     return true;
 }
 
@@ -213,6 +202,7 @@ bool attention_point_read(const struct measurement *line, struct attention_point
         !fit_whole(line, "head_dim", MOST_WIDTH, &point->head_dim, err)) {
         return false;
     }
+    point->runs_per_sample = fit_number_or(line, "runs_per_sample", 1);
     point->is_backward = strcmp(pass, "backward") == 0;
     point->is_causal = strcmp(mask, "causal") == 0;
     if (!point->is_backward && strncmp(pass, "forward", strlen("forward")) != 0 && strcmp(pass, "merge") != 0) {
@@ -251,10 +241,13 @@ static bool predict_attention(const struct fit_machine *machine, const struct me
         *seconds = elementwise_time(gpu, line->bytes, 1);
         return has_bytes(line, err);
     }
-    point.runs_per_sample = fmax(fit_number_or(line, "runs_per_sample", 1), 1);
-    point.is_merged = strcmp(pass, "forward-accumulate") == 0;
-    point.merged_bytes = fmax(line->bytes - plain_forward_bytes(&point), 0);
-    return attention_alone(machine, &point, seconds, err);
+    if (!attention_alone(machine, &point, seconds, err)) {
+        return false;
+    }
+    if (strcmp(pass, "forward-accumulate") == 0) {
+        *seconds += elementwise_time(gpu, fmax(line->bytes - plain_forward_bytes(&point), 0), 0);
+    }
+    return true;
 }
 
 static bool predict_copy(const struct fit_machine *machine, const struct measurement *line, double *seconds,

@@ -405,7 +405,7 @@ const struct sp_json *validation_csv_parse(struct sp_arena *arena, const struct 
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
-static const char *read_text(struct sp_arena *arena, const char *path, struct sp_error *err)
+const char *validation_read_text(struct sp_arena *arena, const char *path, struct sp_error *err)
 {
     static const long most_bytes = 64L << 20;
     FILE *file = fopen(path, "r");
@@ -436,7 +436,7 @@ bool validation_read(const struct validation_pricer *pricer, const char *path, s
     const char *dot = strrchr(path, '.');
     const struct sp_json *file = NULL;
     if (dot != NULL && strcmp(dot, ".csv") == 0) {
-        const char *text = read_text(pricer->arena, path, err);
+        const char *text = validation_read_text(pricer->arena, path, err);
         file = text == NULL ? NULL : validation_csv_parse(pricer->arena, pricer->options, path, text, err);
     } else {
         file = sp_json_read(pricer->arena, path, err);

@@ -208,9 +208,13 @@ static bool read_members(struct validation_reading *reading, const struct sp_jso
         const char *key;
         enum sp_json_type type;
         const struct sp_json **member;
-    } members[] = {{"unstated", SP_JSON_ARRAY, &source->unstated},   {"fitted", SP_JSON_ARRAY, &reading->fitted},
-                   {"defaults", SP_JSON_OBJECT, &reading->defaults}, {"targets", SP_JSON_OBJECT, &source->targets},
-                   {"misses", SP_JSON_OBJECT, &source->misses},      {"biases", SP_JSON_OBJECT, &source->biases},
+    } members[] = {{"unstated", SP_JSON_ARRAY, &source->unstated},
+                   {"fitted", SP_JSON_ARRAY, &reading->fitted},
+                   {"defaults", SP_JSON_OBJECT, &reading->defaults},
+                   {"targets", SP_JSON_OBJECT, &source->targets},
+                   {"misses", SP_JSON_OBJECT, &source->misses},
+                   {"biases", SP_JSON_OBJECT, &source->biases},
+                   {"measurements", SP_JSON_STRING, &reading->measurements},
                    {"rows", SP_JSON_ARRAY, &reading->rows}};
     const struct validation_place place = {reading->path, "$", file};
     for (size_t i = 0; i < SP_COUNT_OF(members); i++) {
@@ -224,15 +228,16 @@ static bool read_members(struct validation_reading *reading, const struct sp_jso
 
 static bool read_head(struct validation_reading *reading, const struct sp_json *file, struct sp_error *err)
 {
-    static const char *const keys[] = {"schema",  "source", "unstated", "fitted", "defaults",
-                                       "targets", "misses", "biases",   "rows",   NULL};
+    static const char *const keys[] = {"schema", "source", "unstated", "fitted",       "defaults", "targets",
+                                       "misses", "biases", "rows",     "measurements", NULL};
     const struct validation_source *source = reading->source;
     const struct validation_place place = {reading->path, "$", file};
     const struct sp_json *name = sp_json_member(file, "schema");
     if (file->type != SP_JSON_OBJECT || name == NULL || name->type != SP_JSON_STRING ||
         strcmp(name->string, schema) != 0 || sp_json_member(file, "source") == NULL ||
-        sp_json_member(file, "rows") == NULL) {
-        return sp_fail(err, SP_ERROR_INPUT, "%s: expected an object of schema %s with source and rows", reading->path,
+        (sp_json_member(file, "rows") == NULL) == (sp_json_member(file, "measurements") == NULL)) {
+        return sp_fail(err, SP_ERROR_INPUT,
+                       "%s: expected an object of schema %s with source and either rows or measurements", reading->path,
                        schema);
     }
     return check_keys(reading->arena, &place, keys, err) && read_about(reading, file, err) &&
@@ -245,6 +250,9 @@ static bool read_head(struct validation_reading *reading, const struct sp_json *
 
 static bool read_rows(struct validation_reading *reading, struct sp_error *err)
 {
+    if (reading->measurements != NULL) {
+        return validation_read_lines(reading, reading->measurements->string, err);
+    }
     const struct sp_json *first = reading->rows == NULL ? NULL : reading->rows->first;
     int n_measured = 0;
     for (const struct sp_json *run = first; run != NULL; run = run->next) {

@@ -9,8 +9,8 @@ struct validation_reading {
     struct sp_arena *arena;
     const struct validation_pricer *pricer;
     const char *path;
-    const char *folder;                             /* of the file: "models/NAME.json" is looked for there */
-    const struct sp_json *defaults, *fitted, *rows; /* of the file */
+    const char *folder; /* of the file: "models/NAME.json" is looked for there */
+    const struct sp_json *defaults, *fitted, *rows, *measurements; /* of the file */
     struct validation_source *source;
     struct question *question; /* of the row at work */
     struct estimate *estimate;
@@ -32,6 +32,12 @@ bool validation_read_row(struct validation_reading *reading, const struct sp_jso
 /* Within what can be measured at all, so that no error overflows. */
 bool validation_is_measurable(double value);
 bool validation_is_option(const struct sp_option *options, const char *name);
+
+/* A whole file; NULL and SP_ERROR_INPUT where it cannot be read as text. */
+const char *validation_read_text(struct sp_arena *arena, const char *path, struct sp_error *err);
+/* The lines of a measurement file beside the table as rows of its source. */
+bool validation_read_lines(const struct validation_reading *reading, const char *name,
+                           struct sp_error *err) SP_MUST_CHECK;
 
 /* Sorts, and takes the middle one, or the mean of the two in the middle. */
 double validation_median(double *values, int n);

@@ -1,18 +1,11 @@
 /* A stored run of measurements, each timed line beside its prediction. */
 #include "fit/fit.h"
+#include "fit/validation_internal.h"
 
 #include <string.h>
 
-/* Keys that differ in their last letter alone differ in few bits of FNV-1a: one round of the end of MurmurHash3 spreads
- * them over all (Appleby, fmix64). */
-static uint64_t spread(uint64_t hash)
-{
-    static const uint64_t factor = UINT64_C(0xff51afd7ed558ccd);
-    enum { SHIFT = 33 };
-    hash ^= hash >> SHIFT;
-    hash *= factor;
-    return hash ^ (hash >> SHIFT);
-}
+/* One of the upper half's bits: those of FNV-1a's low end are parities of the text. */
+enum { SPLIT_BIT = 32 };
 
 enum validation_role validation_role_of(const struct measurement *line)
 {
@@ -20,7 +13,7 @@ enum validation_role validation_role_of(const struct measurement *line)
         return VALIDATION_FIT;
     }
     uint64_t hash = sp_fnv1a(SP_FNV1A_BASIS, line->key, strlen(line->key));
-    return (spread(hash) & 1U) == 0 ? VALIDATION_JUDGE : VALIDATION_FIT;
+    return (hash >> SPLIT_BIT & 1U) != 0 ? VALIDATION_JUDGE : VALIDATION_FIT;
 }
 
 static const char *parameter_text(const struct measurement *line, const char *key)
@@ -67,7 +60,8 @@ static void fill_row(struct sp_arena *arena, const struct fit_machine *machine, 
                                    .question_key = question_key(arena, line),
                                    .method_label = parameter_text(line, "method")};
     if (row->role == VALIDATION_FIT) {
-        row->fitted = line->group < MEASUREMENT_METHOD ? "a measurement of one operation" : "the half that is fitted";
+        row->fitted =
+            line->group < MEASUREMENT_METHOD ? "a measurement of one operation" : "the half that models are found with";
     }
     if (fit_predict(arena, machine, line, &row->predicted, &refusal)) {
         row->error_frac = row->predicted / row->measured - 1.0;
@@ -75,6 +69,51 @@ static void fill_row(struct sp_arena *arena, const struct fit_machine *machine, 
         row->state = VALIDATION_REFUSED;
         row->reason = sp_strdup(arena, refusal.text);
     }
+}
+
+/* Of a measurement file, what judges: methods and layers. The rest is for fits alone (docs/calibration.md). */
+static bool take_lines(struct sp_arena *arena, const struct fit_machine *machine, const char *path, const char *text,
+                       struct validation_source *source, struct sp_error *err)
+{
+    size_t n_most = 1;
+    for (const char *at = text; *at != '\0'; at++) {
+        n_most += *at == '\n' ? 1 : 0;
+    }
+    struct measurement *lines = sp_arena_array(arena, n_most, sizeof(*lines));
+    size_t n = 0;
+    for (int number = 1; *text != '\0'; number++) {
+        size_t length = strcspn(text, "\n");
+        if (length > 0 && !measurement_parse(arena, text, length, &lines[n], err)) {
+            sp_error_prefix(err, "%s: line %d", path, number);
+            return false;
+        }
+        bool is_taken = length > 0 && lines[n].kind == MEASUREMENT_TIMED && lines[n].group >= MEASUREMENT_METHOD;
+        n += is_taken ? 1 : 0;
+        text += length + (text[length] == '\n' ? 1 : 0);
+    }
+    validation_read_run(arena, machine, lines, n, source);
+    return true;
+}
+
+bool validation_read_lines(const struct validation_reading *reading, const char *name, struct sp_error *err)
+{
+    struct sp_arena *arena = reading->arena;
+    const char *path = sp_format(arena, "%s/%s", reading->folder, name);
+    const struct sp_json *hardware_name =
+        reading->defaults == NULL ? NULL : sp_json_member(reading->defaults, "hardware");
+    const struct sp_json *kernel = reading->defaults == NULL ? NULL : sp_json_member(reading->defaults, "attention");
+    struct hardware_spec *hardware = sp_arena_alloc(arena, sizeof(*hardware));
+    if (hardware_name == NULL || hardware_name->type != SP_JSON_STRING) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: $.defaults: measurements need the name of their hardware",
+                       reading->path);
+    }
+    const char *text = validation_read_text(arena, path, err);
+    if (text == NULL || !hardware_read(arena, hardware_name->string, NULL, hardware, err)) {
+        return false;
+    }
+    const struct fit_machine machine = {
+        .hardware = hardware, .kernel = kernel == NULL || kernel->type != SP_JSON_STRING ? "seqplan" : kernel->string};
+    return take_lines(arena, &machine, path, text, reading->source, err);
 }
 
 void validation_read_run(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *lines,

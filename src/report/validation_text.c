@@ -11,10 +11,13 @@ const char *report_validation_value(struct sp_arena *arena, enum validation_unit
     static const double gib = 0x1p30;
     static const double tera = 1e12;
     static const double milli = 1e-3;
+    static const double micro = 1e-6;
     static const double short_s = 0.1; /* below, times are in milliseconds */
     switch (unit) {
     case VALIDATION_SECONDS:
-        return value < short_s ? sp_format(arena, "%.4g ms", value / milli) : sp_format(arena, "%.4g s", value);
+        return value < milli / 10 ? sp_format(arena, "%.4g us", value / micro)
+               : value < short_s  ? sp_format(arena, "%.4g ms", value / milli)
+                                  : sp_format(arena, "%.4g s", value);
     case VALIDATION_BYTES:
         return sp_format(arena, "%.3f GiB", value / gib);
     case VALIDATION_FLOP_PER_S:

@@ -121,9 +121,13 @@ static void bad_tables_say_where(void **state)
     static const struct {
         const char *text, *part;
     } bad[] = {
-        {"[]", "t/x.json: expected an object of schema seqplan.validation/1 with source and rows"},
+        {"[]",
+         "t/x.json: expected an object of schema seqplan.validation/1 with source and either rows or measurements"},
         {"{\"schema\": \"seqplan.validation/2\", \"source\": {}, \"rows\": []}", "expected an object of schema"},
         {HEAD "}", "expected an object of schema"},
+        {HEAD ", \"rows\": [], \"measurements\": \"x\"}", "either rows or measurements"},
+        {HEAD ", \"measurements\": \"m.jsonl\"}", "t/x.json: $.defaults: measurements need the name of their hardware"},
+        {HEAD ", \"defaults\": {\"hardware\": \"dgx-h200\"}, \"measurements\": \"m.jsonl\"}", "t/m.jsonl: cannot open"},
         {HEAD ", \"rows\": {}}", "t/x.json: $.rows: expected a list, found an object"},
         {HEAD ", \"rows\": [], \"target\": {}}", "t/x.json: $: unknown key \"target\": expected targets"},
         {"{\"schema\": \"seqplan.validation/1\", \"source\": {\"title\": 1}, \"rows\": []}",
