@@ -186,7 +186,7 @@ static void a_later_run_is_predicted(void **state)
 {
     (void)state;
     static struct pairs pairs;
-    static const struct sort sort = {MEASUREMENT_METHOD, "virtual", NULL, 0.02, 0.06, 0, 0};
+    static const struct sort sort = {MEASUREMENT_METHOD, "virtual", NULL, 0.02, 0.05, 0, 0};
     read_pairs(&pairs, measured_later);
     assert_int_equal(pairs.n, 88);
     for (int i = 0; i < pairs.n; i++) {
@@ -247,7 +247,7 @@ static void a_calibrated_machine_has_less_bias(void **state)
         bias[1] += error_of(pair) / pairs.n;
         pair->half = JUDGES;
     }
-    static const struct sort sort = {MEASUREMENT_METHOD, "virtual", NULL, 0.015, 0.06, 0, 0};
+    static const struct sort sort = {MEASUREMENT_METHOD, "virtual", NULL, 0.015, 0.05, 0, 0};
     check_half(&pairs, &sort, JUDGES);
     assert_true(fabs(bias[1]) < fabs(bias[0]) && fabs(bias[1]) < 0.008);
     sp_arena_close(pairs.arena);
@@ -345,7 +345,8 @@ static double ring_seconds(struct pairs *pairs, const char *shape, const char *p
 
 /* A run takes at least what its attention takes and at most what its parts take one after the other (which count the clearing and
  * rounding of sums twice), whatever the ring: odd degrees and lengths among them. Between GPUs a kernel is slowed by what runs
- * beside it, by no more than the transfer's time. */
+ * beside it, by no more than the transfer's time. Causal blocks are the exception: a copy that takes the place of a long one costs more
+ * than its own time, and a striped ring has nothing else. */
 static void a_run_is_between_its_parts(void **state)
 {
     (void)state;
@@ -364,10 +365,11 @@ static void a_run_is_between_its_parts(void **state)
                       "\"tokens\": %d, " HEADS "\"gradients\": \"%s\"",
                       methods[i % 3], is_backward ? "backward" : "forward", is_virtual ? "virtual" : "gpus", n, n / 2,
                       n * shards[i / 15 % 4], i % 2 == 0 ? "float32" : "bf16");
+        double most = i % 3 == 2 ? 3 : 1;
         double all_s = ring_seconds(&pairs, shape, "all");
         double attention_s = ring_seconds(&pairs, shape, "attention");
         double transfers_s = ring_seconds(&pairs, shape, "transfers");
-        if (!(all_s > attention_s * 0.99) || !(all_s <= attention_s + transfers_s)) {
+        if (!(all_s > attention_s * 0.99) || !(all_s <= attention_s + most * transfers_s)) {
             fail_msg("%s: all %g, attention %g, transfers %g", shape, all_s, attention_s, transfers_s);
         }
     }
