@@ -79,10 +79,12 @@ static bool read_stored(struct command_context *context, struct store *store, co
     }
     runs->items = items;
     for (int i = 0; i < ids.n; i++) {
-        if (!measure_run_read(store, context->arena, ids.values[i], &runs->items[runs->n], err)) {
+        struct measure_run_content content;
+        if (!measure_run_read(store, context->arena, ids.values[i], &content, err)) {
             return false;
         }
-        runs->n++;
+        runs->items[runs->n++] = (struct calibration_run){
+            .key = content.listing.run.key, .machine = content.machine, .rows = content.rows, .n_rows = content.n_rows};
     }
     return true;
 }

@@ -25,7 +25,7 @@ static bool price_words(void *user, const struct sp_texts *words, struct questio
         return false;
     }
     step_estimate(question, estimate);
-    step_interval(question, estimate);
+    (void)step_interval(question, estimate);
     return true;
 }
 
@@ -151,7 +151,7 @@ static bool read_run(const struct validate_request *request, struct store *store
                      struct validation_set *set, struct sp_error *err)
 {
     struct sp_arena *arena = request->context->arena;
-    struct calibration_run content;
+    struct measure_run_content content;
     struct hardware_spec *hardware = sp_arena_alloc(arena, sizeof(*hardware));
     if (!measure_run_read(store, arena, id, &content, err) || !read_hardware(request, content.machine, hardware, err)) {
         return false;

@@ -195,7 +195,6 @@ extern const struct sp_option measure_options[]; /* ends with a row whose name i
 /* ---- calibrate (cmd_calibrate.c) ---------------------------------------------------------------------------------- */
 
 extern const struct sp_option calibrate_options[]; /* ends with a row whose name is NULL */
-
 /* ---- validate (cmd_validate.c) ------------------------------------------------------------------------------------ */
 
 extern const struct sp_option validate_options[]; /* ends with a row whose name is NULL */

@@ -54,12 +54,18 @@ bool measure_run_find(struct store *store, struct sp_arena *arena, int64_t id, s
 const struct sp_json *measure_run_machine(struct store *store, struct sp_arena *arena,
                                           const struct store_run_listing *listing, struct sp_error *err);
 const char *measure_machine_name(struct sp_arena *arena, const struct sp_json *machine); /* "H200 of node61" */
-/* All of it, in the style's format. */
+/* All that a run has. */
+struct measure_run_content {
+    struct store_run_listing listing;
+    const struct sp_json *machine;
+    struct measurement *rows; /* timed or refused, in the order they came */
+    size_t n_rows;
+};
+bool measure_run_read(struct store *store, struct sp_arena *arena, int64_t id, struct measure_run_content *content,
+                      struct sp_error *err) SP_MUST_CHECK;
+/* The same, in the style's format. */
 bool measure_run_print(struct store *store, struct sp_arena *arena, int64_t id, const struct report_style *style,
                        struct sp_error *err) SP_MUST_CHECK;
-/* Its lines, for calibrate. Copies into arena. */
-bool measure_run_read(struct store *store, struct sp_arena *arena, int64_t id, struct calibration_run *run,
-                      struct sp_error *err) SP_MUST_CHECK;
 /* As a measurement file, which --from reads back; path "-": to out. */
 struct measure_output {
     const char *path;

@@ -72,56 +72,46 @@ static bool read_row(void *user, const struct store_measurement *row, struct sp_
     return false;
 }
 
-bool measure_run_print(struct store *store, struct sp_arena *arena, int64_t id, const struct report_style *style,
-                       struct sp_error *err)
+bool measure_run_read(struct store *store, struct sp_arena *arena, int64_t id, struct measure_run_content *content,
+                      struct sp_error *err)
 {
-    struct store_run_listing listing;
-    if (!measure_run_find(store, arena, id, &listing, err)) {
+    if (!measure_run_find(store, arena, id, &content->listing, err)) {
         return false;
     }
-    const struct sp_json *machine = measure_run_machine(store, arena, &listing, err);
-    size_t capacity = (size_t)listing.n_rows;
+    content->machine = measure_run_machine(store, arena, &content->listing, err);
+    size_t capacity = (size_t)content->listing.n_rows;
     struct reading reading = {.arena = arena,
                               .name = name_of(arena, store, id),
                               .rows = sp_arena_array(arena, capacity + 1, sizeof(struct measurement)),
                               .capacity = capacity};
-    if (machine == NULL || !store_measurements_visit(store, id, read_row, &reading, err)) {
+    if (content->machine == NULL || !store_measurements_visit(store, id, read_row, &reading, err)) {
         return false;
     }
-    const struct report_measured measured = {.id = id,
-                                             .key = listing.run.key,
-                                             .profile = listing.run.profile,
-                                             .version = listing.run.version,
-                                             .begun_at = listing.begun_at,
-                                             .changed_at = listing.changed_at,
-                                             .n_planned = listing.n_planned,
-                                             .is_finished = listing.is_finished,
-                                             .machine = machine,
-                                             .rows = reading.rows,
-                                             .n_rows = reading.n_rows};
-    report_measured(style, arena, &measured);
+    content->rows = reading.rows;
+    content->n_rows = reading.n_rows;
     return true;
 }
 
-bool measure_run_read(struct store *store, struct sp_arena *arena, int64_t id, struct calibration_run *run,
-                      struct sp_error *err)
+bool measure_run_print(struct store *store, struct sp_arena *arena, int64_t id, const struct report_style *style,
+                       struct sp_error *err)
 {
-    struct store_run_listing listing;
-    if (!measure_run_find(store, arena, id, &listing, err)) {
+    struct measure_run_content content;
+    if (!measure_run_read(store, arena, id, &content, err)) {
         return false;
     }
-    size_t capacity = (size_t)listing.n_rows;
-    struct reading reading = {.arena = arena,
-                              .name = name_of(arena, store, id),
-                              .rows = sp_arena_array(arena, capacity + 1, sizeof(struct measurement)),
-                              .capacity = capacity};
-    *run = (struct calibration_run){.key = sp_strdup(arena, listing.run.key),
-                                    .machine = measure_run_machine(store, arena, &listing, err)};
-    if (run->machine == NULL || !store_measurements_visit(store, id, read_row, &reading, err)) {
-        return false;
-    }
-    run->rows = reading.rows;
-    run->n_rows = reading.n_rows;
+    const struct store_run_listing *listing = &content.listing;
+    const struct report_measured measured = {.id = id,
+                                             .key = listing->run.key,
+                                             .profile = listing->run.profile,
+                                             .version = listing->run.version,
+                                             .begun_at = listing->begun_at,
+                                             .changed_at = listing->changed_at,
+                                             .n_planned = listing->n_planned,
+                                             .is_finished = listing->is_finished,
+                                             .machine = content.machine,
+                                             .rows = content.rows,
+                                             .n_rows = content.n_rows};
+    report_measured(style, arena, &measured);
     return true;
 }
 

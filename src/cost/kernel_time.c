@@ -169,7 +169,6 @@ double attention_time(const struct gpu_spec *gpu, const struct attention_call *c
     if (call->element_bytes > 2) { /* float32: no curve is measured, the bf16 one scaled by the peaks stands in */
         rate *= gpu->peak_fp32.value / gpu->peak_bf16.value;
     }
-    rate /= 1 + gpu->attention_slower;
     return fmax(attention_flop(call) / rate, gpu->kernel_latency.value);
 }
 
@@ -278,7 +277,7 @@ double gemm_time(const struct gpu_spec *gpu, const struct gemm_call *call)
     double rate =
         precision_rate(gpu, call) * rate_share(gpu, is_fp8) * gemm_wave_efficiency(gpu, call->m, call->n, call->groups);
     rate *= clock_ratio(call->clock_hz, is_fp8 ? gpu->gemm_fp8.clock.value : gpu->gemm.clock.value);
-    double compute_s = gemm_flop(call) / rate * (1 + gpu->gemm_slower);
+    double compute_s = gemm_flop(call) / rate;
     double memory_s = gemm_hbm_bytes(call) / elementwise_rate(gpu);
     return fmax(fmax(compute_s, memory_s), gpu->kernel_latency.value);
 }

@@ -87,7 +87,7 @@ static void add_throughput(const struct view *view, struct report_grid *grid)
         add_figure(grid, "90 % interval",
                    sp_format(arena, "%s to %s", report_step_time(arena, estimate->step_time_low_s),
                              report_step_time(arena, estimate->step_time_high_s)),
-                   "tables slower by their spread, figures at both ends, the framework's own spread (eq. 87-89)");
+                   "spreads of tables, figures at both ends of theirs, the framework's own spread (eq. 87-89)");
     }
     add_figure(grid, "tokens/s", report_three(arena, estimate->tokens_per_s),
                sp_format(arena, "global batch x seq / step = %lld x %lld / %s", (long long)run->global_batch,

@@ -223,8 +223,6 @@ struct gpu_spec {
     struct time_curve copy;
     int n_attention;
     const struct attention_curve *attention;
-    /* What an interval asks for: times of products and of attention longer by this share. */
-    double gemm_slower, attention_slower;
     /* Figures of the file as the curves know them: --set of the figure scales the curves by the ratio. */
     double curve_hbm_bandwidth;
     double curve_peak_bf16;

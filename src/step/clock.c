@@ -27,7 +27,7 @@ static double direction_clock(const struct step_shape *shape, int direction)
 {
     const struct attention_problem *problem = &shape->kinds[0].attention;
     struct token_layout tokens = problem_tokens(problem);
-    struct attention_call call = problem_call(problem, rank_block(&tokens, 0), direction == BACKWARD);
+    struct attention_call call = problem_call(problem, whole_block(&tokens), direction == BACKWARD);
     return attention_clock_hz(shape->gpu, &call);
 }
 

@@ -1,4 +1,4 @@
-/* How sure an estimate is: the step priced again with each figure at the ends of its interval and each table slower by its spread
+/* How sure an estimate is: the spreads of the tables that it reads, the step priced again with each figure at the ends of its interval
  * (docs/model.md, eq. 87-89). */
 #include "step/step_internal.h"
 
@@ -15,11 +15,68 @@ static double step_time(const struct question *question)
     return estimate.step_time_s;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------------- */
-
 static double square(double x)
 {
     return x * x;
+}
+
+struct interval_sum {
+    const struct question *question;
+    double step_time_s;
+    double variance;
+    const char *unknown; /* the first table that counts and has no spread */
+};
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static bool is_first_of_name(const struct estimate *estimate, int row)
+{
+    for (int i = 0; i < row; i++) {
+        if (estimate->operators[i].item == estimate->operators[row].item &&
+            strcmp(estimate->operators[i].name, estimate->operators[row].name) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Calls of one name have one shape, and one error; those of other names have errors of their own. The squares of their shares
+ * of what the slowest stage does: idle stages grow with it. */
+static double squared_shares(const struct estimate *estimate, enum time_item item)
+{
+    double busy_s = estimate->step_time_s - estimate->time_s[TIME_BUBBLE];
+    double sum = 0;
+    for (int i = 0; i < estimate->n_operators; i++) {
+        if (estimate->operators[i].item != item || !is_first_of_name(estimate, i)) {
+            continue;
+        }
+        double time_s = 0;
+        for (int j = i; j < estimate->n_operators; j++) {
+            const struct operator_row *row = &estimate->operators[j];
+            bool is_same = row->item == item && strcmp(row->name, estimate->operators[i].name) == 0;
+            time_s += is_same ? row->count * row->time_s : 0;
+        }
+        sum += square(time_s / busy_s);
+    }
+    return sum;
+}
+
+static void add_table(struct interval_sum *sum, const struct estimate *estimate, enum time_item item, double spread)
+{
+    double shares = squared_shares(estimate, item);
+    if (shares > 0 && spread <= 0 && sum->unknown == NULL) {
+        sum->unknown = item == TIME_GEMM ? "table of matrix products" : "attention table";
+    }
+    sum->variance += square(spread) * shares;
+}
+
+static void add_tables(struct interval_sum *sum, const struct estimate *estimate)
+{
+    const struct question *question = sum->question;
+    const struct gpu_spec *gpu = &question->hardware.gpu;
+    bool is_fp8 = question->layout.precision == DTYPE_FP8 && gpu->has_gemm_fp8;
+    add_table(sum, estimate, TIME_ATTENTION, gpu_attention_curve(gpu, question->layout.attention)->spread);
+    add_table(sum, estimate, TIME_GEMM, is_fp8 ? gpu->gemm_fp8.spread : gpu->gemm.spread);
 }
 
 /* Of the logarithm of the step time, when one kind of call takes longer by its standard deviation. */
@@ -41,39 +98,6 @@ static double links_spread(const struct intra_spec *intra, enum collective opera
         }
     }
     return is_known ? spread : 0;
-}
-
-struct interval_sum {
-    const struct question *question;
-    double step_time_s;
-    double variance;
-    const char *unknown; /* the first table that counts and has no spread */
-};
-
-static void add_unless_known(struct interval_sum *sum, const struct question *slower, double spread, const char *name)
-{
-    if (spread > 0) {
-        sum->variance += variance_of(slower, sum->step_time_s);
-    } else if (sum->unknown == NULL) {
-        sum->unknown = name;
-    }
-}
-
-static void add_tables(struct interval_sum *sum)
-{
-    const struct question *question = sum->question;
-    const struct gpu_spec *gpu = &question->hardware.gpu;
-    double attention = gpu_attention_curve(gpu, question->layout.attention)->spread;
-    bool is_fp8 = question->layout.precision == DTYPE_FP8 && gpu->has_gemm_fp8;
-    double gemm = is_fp8 ? gpu->gemm_fp8.spread : gpu->gemm.spread;
-    struct question slower = *question;
-    slower.hardware.gpu.attention_slower = attention;
-    add_unless_known(sum, &slower, attention, "attention table");
-    if (!question->run.is_attention_only) {
-        slower.hardware.gpu.attention_slower = 0;
-        slower.hardware.gpu.gemm_slower = gemm;
-        add_unless_known(sum, &slower, gemm, "table of matrix products");
-    }
 }
 
 /* A table that no transfer of the step reads changes nothing, and needs no spread. */
@@ -153,7 +177,7 @@ const char *step_interval(const struct question *question, struct estimate *esti
     estimate->step_time_low_s = estimate->step_time_high_s = 0;
     check_network(&sum);
     if (sum.unknown == NULL) {
-        add_tables(&sum);
+        add_tables(&sum, estimate);
     }
     if (sum.unknown == NULL) {
         add_links(&sum);

@@ -12,12 +12,15 @@ test_expect_success 'the page of docs is what the command prints (make validate 
 cat >recompute.pl <<'PERL'
 use strict; use warnings; use JSON::PP;
 local $/; my $answer = JSON::PP->new->decode(<STDIN>);
-my (%errors, $failed);
+my (%errors, %within, $failed);
 for my $row (@{$answer->{rows}}) {
 	my $error = $row->{predicted} / ($row->{measured} || 1) - ($row->{quantity} eq 'fits' ? $row->{measured} : 1);
 	$error = abs $error if $row->{quantity} eq 'fits';
 	$failed .= "$row->{name}: error\n" if abs($error - $row->{error_frac}) > 1e-9;
 	push @{$errors{$row->{role}}{$row->{quantity}}}, $error;
+	my $is_within = defined $row->{low} && $row->{measured} >= $row->{low} && $row->{measured} <= $row->{high};
+	$failed .= "$row->{name}: within\n" if defined $row->{low} && ($is_within xor $row->{within});
+	push @{$within{$row->{role}}{$row->{quantity}}}, $is_within ? 1 : 0 if defined $row->{low};
 }
 for (['summary', 'judge'], ['summary_fit', 'fit']) {
 	my ($key, $role) = @$_;
@@ -31,6 +34,10 @@ for (['summary', 'judge'], ['summary_fit', 'fit']) {
 		$bias += $_ / $n for @signed;
 		my %own = (n => $n, mape_frac => $mean, bias_frac => $bias, max_frac => $sizes[-1],
 			median_frac => ($sizes[int(($n - 1) / 2)] + $sizes[int($n / 2)]) / 2);
+		my @within = @{$within{$role}{$quantity} || []};
+		my $coverage = $found{$quantity}{coverage_frac};
+		$failed .= "$key.$quantity.coverage_frac\n" if @within
+			? abs($coverage - (grep { $_ } @within) / @within) > 1e-9 : defined $coverage;
 		for (keys %own) {
 			$failed .= "$key.$quantity.$_\n" if abs($found{$quantity}{$_} - $own{$_}) > 1e-9;
 		}
@@ -44,7 +51,7 @@ test_expect_success 'JSON: rows and summaries agree; fitted rows are in none of 
 	expect_exit 0 seqplan validate --format json && cp out all.json &&
 	test "$(json_get all.json schema)" = seqplan.validate/1 &&
 	perl recompute.pl <all.json >rows && cat rows &&
-	test "$(json_get all.json summary.step_time_s.coverage_frac)" = null &&
+	test "$(json_get all.json summary.fits.coverage_frac)" = null &&
 	for key in source quantity measured predicted error_frac low high within name group role framework method seq
 	do
 		json_get all.json rows.0.$key || return 1
