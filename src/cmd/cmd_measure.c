@@ -53,6 +53,11 @@ static bool read_groups(struct sp_arena *arena, const char *only, const char **t
     if (!option_list_names(&list, measurement_group_names, &bits, err)) {
         return false;
     }
+    if ((bits >> (unsigned)MEASUREMENT_STEP & 1U) != 0) {
+        return sp_fail(err, SP_ERROR_USAGE,
+                       "--only: no GPU program measures %s: 'seqplan import' brings in the steps of a training log",
+                       measurement_group_names[MEASUREMENT_STEP]);
+    }
     struct sp_texts groups = {.arena = arena};
     for (int i = 0; i < N_MEASUREMENT_GROUPS; i++) {
         if ((bits >> (unsigned)i & 1U) != 0) {

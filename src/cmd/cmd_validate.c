@@ -25,7 +25,7 @@ static bool price_words(void *user, const struct sp_texts *words, struct questio
         return false;
     }
     step_estimate(question, estimate);
-    (void)step_interval(question, estimate);
+    step_interval(question, estimate);
     return true;
 }
 

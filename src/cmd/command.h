@@ -45,6 +45,7 @@ bool cmd_simulate(struct command_context *context, int argc, char **argv, struct
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_calibrate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_measure(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_import(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_validate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
@@ -86,6 +87,15 @@ struct measure_typed {
     struct sp_option_count resume, run;
 };
 
+/* What import takes, as typed. */
+struct import_typed {
+    int kind;      /* enum import_kind, or -1: as it looks */
+    int operation; /* of import_operation_names, or -1 */
+    struct sp_option_count ranks, nodes, warmup, global_batch;
+    const char *gpu, *network, *output;
+    bool is_verbose;
+};
+
 /* What calibrate takes, as typed. */
 struct calibrate_typed {
     const char *runs, *only, *output;
@@ -108,6 +118,7 @@ struct command_options {
     struct plan_typed plan;
     struct simulate_typed simulate;
     struct measure_typed measure;
+    struct import_typed import;
     struct calibrate_typed calibrate;
     struct validate_typed validate;
     int format; /* enum report_format */
@@ -192,9 +203,14 @@ bool simulate_is_disturbed(const struct sim_options *sim);
 
 extern const struct sp_option measure_options[]; /* ends with a row whose name is NULL */
 
+/* ---- import (cmd_import.c) --------------------------------------------------------------------------------------- */
+
+extern const struct sp_option import_options[]; /* ends with a row whose name is NULL */
+
 /* ---- calibrate (cmd_calibrate.c) ---------------------------------------------------------------------------------- */
 
 extern const struct sp_option calibrate_options[]; /* ends with a row whose name is NULL */
+
 /* ---- validate (cmd_validate.c) ------------------------------------------------------------------------------------ */
 
 extern const struct sp_option validate_options[]; /* ends with a row whose name is NULL */

@@ -128,6 +128,14 @@ static const char *const measure_examples[] = {
     NULL,
 };
 
+static const char *const import_examples[] = {
+    "seqplan import all_reduce.txt all_gather.txt",
+    "seqplan import old.txt --ranks 16 --nodes 2 --gpu h100-sxm --verbose",
+    "nvidia-smi topo -m | seqplan import - --gpu h100-sxm -o my-node.json",
+    "seqplan import megatron.log --warmup 5 --format json",
+    NULL,
+};
+
 static const char *const validate_examples[] = {
     "seqplan validate",
     "seqplan validate --by method --only judge --plot errors.svg --residuals lengths.svg",
@@ -251,7 +259,17 @@ const struct command commands[] = {
     NOT_BUILT("check", "is a claimed figure physically possible, and what would it imply"),
     NOT_BUILT("plot", "the figures people decide by, through gnuplot"),
     NOT_BUILT("report", "one self-contained HTML page of an answer"),
-    NOT_BUILT("import", "brings in nccl-tests logs, measurement files, training logs"),
+    {.name = "import",
+     .summary = "brings in nccl-tests logs, measurement files, training logs",
+     .run = cmd_import,
+     .extras = import_options,
+     .groups = OPTIONS_STORE | OPTIONS_OUTPUT,
+     .synopsis = "FILE... [options]",
+     .details = "Output of nccl-tests, training logs of Megatron-LM, torchtitan, nanotron and DeepSpeed, and lines of\n"
+                "seqplan-device become runs of measurements in the store; nvidia-smi topo -m becomes a hardware file.\n"
+                "What a file is, its content tells; - is standard input. A line of no use is skipped with its reason.\n"
+                "The same file twice adds nothing. When one of several files is refused, nothing is stored.",
+     .examples = import_examples},
     {.name = "validate",
      .summary = "predicted beside measured: published tables, your own runs, stored runs",
      .run = cmd_validate,

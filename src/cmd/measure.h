@@ -80,6 +80,7 @@ bool measure_run_write(struct store *store, struct sp_arena *arena, int64_t id, 
 struct measure_intake {
     const char *source; /* what the lines are of */
     struct progress *progress;
+    struct import_result *notes; /* or NULL: gets what is skipped, in place of standard error */
     int64_t n_lines;
     int64_t n_skipped;
 };
@@ -90,6 +91,15 @@ bool measure_intake_read(struct measure_intake *intake, struct sp_arena *arena, 
 void measure_intake_skip(struct measure_intake *intake, const char *reason);
 void measure_intake_close(const struct measure_intake *intake);
 
+/* Lines of a measurement file that is in memory. Fails where none is of a machine, or some are of another. Copies into
+ * arena. */
+struct measure_text {
+    const char *name;
+    const char *bytes;
+    size_t n_bytes;
+    struct import_result *result; /* gets the run, and a note of each measurement and of what is skipped */
+};
+bool measure_text_read(const struct measure_text *text, struct sp_arena *arena, struct sp_error *err) SP_MUST_CHECK;
 /* Stores the lines of --from FILE (measure_file.c); "-" is standard input. *id: of the run that has them now. */
 bool measure_file_store(struct sp_arena *arena, struct store *store, const char *path, int64_t *id,
                         struct sp_error *err) SP_MUST_CHECK;

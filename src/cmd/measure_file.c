@@ -113,6 +113,15 @@ static bool read_lines(struct file_lines *lines, int descriptor, struct sp_error
     return is_good;
 }
 
+static bool check_machine(const struct file_lines *lines, struct sp_error *err)
+{
+    return lines->machine != NULL ||
+           sp_fail(err, SP_ERROR_INPUT,
+                   "%s: no line of a machine in %" PRId64 " lines: expected what 'seqplan-device measure' prints, or "
+                   "'seqplan measure -o' wrote",
+                   lines->intake.source, lines->intake.n_lines);
+}
+
 static bool read_file(struct file_lines *lines, const char *path, struct sp_error *err)
 {
     bool is_input = strcmp(path, "-") == 0;
@@ -126,13 +135,7 @@ static bool read_file(struct file_lines *lines, const char *path, struct sp_erro
     if (!is_input) {
         (void)close(descriptor);
     }
-    if (!is_good || lines->machine != NULL) {
-        return is_good;
-    }
-    return sp_fail(err, SP_ERROR_INPUT,
-                   "%s: no line of a machine in %" PRId64 " lines: expected what 'seqplan-device measure' prints, or "
-                   "'seqplan measure -o' wrote",
-                   lines->intake.source, lines->intake.n_lines);
+    return is_good && check_machine(lines, err);
 }
 
 /* ---- storing ---------------------------------------------------------------------------------------------------- */
@@ -153,11 +156,49 @@ static bool complete_run(struct file_lines *lines, struct sp_error *err)
     return true;
 }
 
-static bool store_lines(struct file_lines *lines, struct store *store, struct store_batch *batch, struct sp_error *err)
+static bool fill_import(struct file_lines *lines, struct store_import *import, struct sp_error *err)
 {
-    return complete_run(lines, err) && store_run_begin(store, &lines->run, &batch->run_id, err) &&
-           store_measurements_add(store, batch, err) &&
-           store_run_progress(store, batch->run_id, lines->n_planned, lines->is_finished, err);
+    if (!complete_run(lines, err)) {
+        return false;
+    }
+    *import = (struct store_import){.run = lines->run,
+                                    .n_planned = lines->n_planned,
+                                    .is_finished = lines->is_finished,
+                                    .rows = lines->rows,
+                                    .n_rows = lines->n_rows};
+    return true;
+}
+
+static bool take_text(struct file_lines *lines, const struct measure_text *text, struct sp_error *err)
+{
+    size_t at = 0;
+    while (at < text->n_bytes) {
+        const char *newline = memchr(text->bytes + at, '\n', text->n_bytes - at);
+        size_t length = newline == NULL ? text->n_bytes - at : (size_t)(newline - text->bytes) - at;
+        const struct line line = {.text = text->bytes + at, .length = length, .is_whole = newline != NULL};
+        size_t n_before = lines->n_rows;
+        if (!take_line(lines, &line, err)) {
+            return false;
+        }
+        if (lines->n_rows > n_before) {
+            import_take(text->result, lines->intake.n_lines, "%s", lines->rows[n_before].key);
+        }
+        at += length + 1;
+    }
+    return true;
+}
+
+bool measure_text_read(const struct measure_text *text, struct sp_arena *arena, struct sp_error *err)
+{
+    struct import_result *result = text->result;
+    struct file_lines lines = {.arena = arena, .intake = {.source = text->name, .notes = result}, .n_planned = -1};
+    result->runs = sp_arena_alloc(arena, sizeof(*result->runs));
+    if (!take_text(&lines, text, err) || !check_machine(&lines, err) || !fill_import(&lines, result->runs, err)) {
+        return false;
+    }
+    result->n_runs = 1;
+    result->n_measurements = (int64_t)lines.n_rows;
+    return true;
 }
 
 bool measure_file_store(struct sp_arena *arena, struct store *store, const char *path, int64_t *id,
@@ -165,19 +206,17 @@ bool measure_file_store(struct sp_arena *arena, struct store *store, const char 
 {
     struct file_lines lines = {
         .arena = arena, .intake = {.source = strcmp(path, "-") == 0 ? "standard input" : path}, .n_planned = -1};
-    if (!read_file(&lines, path, err)) {
+    struct store_import import;
+    if (!read_file(&lines, path, err) || !fill_import(&lines, &import, err) ||
+        !store_runs_import(store, &import, 1, err)) {
         return false;
     }
-    struct store_batch batch = {.rows = lines.rows, .n_rows = lines.n_rows};
-    if (!store_lines(&lines, store, &batch, err)) {
-        return false;
-    }
-    *id = batch.run_id;
-    if (batch.n_added == 0) {
+    *id = import.id;
+    if (import.n_added == 0) {
         (void)fprintf(stderr, "seqplan: %s: adds nothing to run %" PRId64 "\n", lines.intake.source, *id);
     } else {
         (void)fprintf(stderr, "seqplan: %s: adds %" PRId64 " measurement%s to run %" PRId64 "\n", lines.intake.source,
-                      batch.n_added, sp_plural(batch.n_added), *id);
+                      import.n_added, sp_plural(import.n_added), *id);
     }
     return true;
 }

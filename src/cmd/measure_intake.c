@@ -5,6 +5,10 @@ enum { MOST_NAMED = 10 }; /* of lines that are skipped */
 void measure_intake_skip(struct measure_intake *intake, const char *reason)
 {
     intake->n_skipped++;
+    if (intake->notes != NULL) {
+        import_skip(intake->notes, intake->n_lines, "not readable", "%s", reason);
+        return;
+    }
     if (intake->n_skipped > MOST_NAMED) {
         return;
     }
@@ -42,7 +46,7 @@ bool measure_intake_read(struct measure_intake *intake, struct sp_arena *arena, 
 
 void measure_intake_close(const struct measure_intake *intake)
 {
-    if (intake->n_skipped > MOST_NAMED) {
+    if (intake->n_skipped > MOST_NAMED && intake->notes == NULL) {
         (void)fprintf(stderr, "seqplan: %s: %lld lines are skipped in all\n", intake->source,
                       (long long)intake->n_skipped);
     }

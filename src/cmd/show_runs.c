@@ -43,7 +43,7 @@ static void list_sweep(struct report_grid *grid, const struct store_listing *lis
     report_grid_text(grid, LIST_KEY, "%s", listing->sweep.key);
 }
 
-/* "measure --quick: H200 of node61" */
+/* "measure --quick: H200 of node61", "import megatron training log: H200" */
 static bool list_measured(struct report_grid *grid, struct store *store, const struct store_run_listing *run,
                           struct sp_error *err)
 {
@@ -59,8 +59,10 @@ static bool list_measured(struct report_grid *grid, struct store *store, const s
     }
     report_grid_text(grid, LIST_BEGUN, "%s", run->begun_at);
     report_grid_text(grid, LIST_CHANGED, "%s", run->changed_at);
-    report_grid_text(grid, LIST_COMMAND, "measure%s%s: %s%s", run->run.profile[0] == '\0' ? "" : " ", run->run.profile,
-                     measure_machine_name(grid->arena, machine), run->is_finished ? "" : " (not finished)");
+    const char *command = sp_json_member(machine, "imported_from") != NULL ? "import" : "measure";
+    report_grid_text(grid, LIST_COMMAND, "%s%s%s: %s%s", command, run->run.profile[0] == '\0' ? "" : " ",
+                     run->run.profile, measure_machine_name(grid->arena, machine),
+                     run->is_finished ? "" : " (not finished)");
     report_grid_text(grid, LIST_VERSION, "%s", run->run.version);
     report_grid_text(grid, LIST_KEY, "%s", run->run.key);
     return true;

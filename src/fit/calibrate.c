@@ -37,12 +37,13 @@ void calibration_parameter_add(struct calibration_curve *curve, const struct cal
 struct calibration_parameter calibration_parameter_log(const char *name, double log_value, double deviation,
                                                        double freedom)
 {
+    static const double widest = 3; /* a factor of 20 either way says nothing */
     double wide = curve_fit_quantile(freedom) * deviation;
     return (struct calibration_parameter){.name = name,
                                           .value = exp(log_value),
                                           .low = exp(log_value - wide),
                                           .high = exp(log_value + wide),
-                                          .is_known = true};
+                                          .is_known = wide < widest};
 }
 
 /* A plain number, or a text with its unit, as files hold it. */

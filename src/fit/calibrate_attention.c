@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const double LONG_CALL_S = 50e-3; /* as for the shipped curves (hardware/README.md) */
-enum { RATE_DIGITS = 6, MASKS = 2, PASSES = 2, N_KINDS = MASKS * PASSES };
+enum { RATE_DIGITS = 6, MOST_HEAD_DIMS = 16, MASKS = 2, PASSES = 2, N_KINDS = MASKS * PASSES };
 
 static const char *const pass_names[] = {"forward", "backward"};
 static const char *const mask_names[] = {"full", "causal"};
@@ -42,7 +42,7 @@ static bool is_same(double a, double b)
 }
 
 /* Plain calls: what adds to a sum or merges two is priced beside them. */
-static bool is_attention(const struct measurement *line, struct attention_point *point)
+bool attention_point_is_plain(const struct measurement *line, struct attention_point *point)
 {
     struct sp_error err;
     const char *pass = fit_text_or_none(line, "pass");
@@ -56,8 +56,9 @@ static struct calls calls_of(const struct calibration_work *work, const struct l
     for (size_t i = 0; i < work->n_lines; i++) {
         struct attention_point point;
         const struct measurement *line = work->lines[i];
-        if (is_attention(line, &point) && point.is_backward == key->is_backward && point.is_causal == key->is_causal &&
-            (int64_t)point.head_dim == key->head_dim && (key->heads == 0 || (int64_t)point.heads == key->heads)) {
+        if (attention_point_is_plain(line, &point) && point.is_backward == key->is_backward &&
+            point.is_causal == key->is_causal && (int64_t)point.head_dim == key->head_dim &&
+            (key->heads == 0 || (int64_t)point.heads == key->heads)) {
             calls.items[calls.n++] = (struct call){point.tokens, log(line->flop / line->median_s), line->median_s};
         }
     }
@@ -73,7 +74,7 @@ static int64_t next_value(const struct calibration_work *work, const struct line
     int64_t least = INT64_MAX;
     for (size_t i = 0; i < work->n_lines; i++) {
         struct attention_point point;
-        if (!is_attention(work->lines[i], &point)) {
+        if (!attention_point_is_plain(work->lines[i], &point)) {
             continue;
         }
         bool is_of_line = key == NULL || (point.is_backward == key->is_backward && point.is_causal == key->is_causal &&
@@ -92,6 +93,8 @@ struct gathered {
     double noise;   /* what calls of one shape differ by, over all lines */
     double squares; /* of the lines' spreads times their points */
     int n_points;
+    int64_t head_dims[MOST_HEAD_DIMS];
+    int n_head_dims;
 };
 
 static void add_rows(struct sp_arena *arena, const struct line_key *key, const struct rate_curve *rates,
@@ -223,6 +226,7 @@ static bool fit_head_dim(struct calibration_work *work, int64_t head_dim, struct
         const struct line_key key = {kind / MASKS != 0, kind % MASKS != 0, head_dim, 0};
         add_ceiling(work, &key, gathered);
     }
+    gathered->head_dims[gathered->n_head_dims++] = head_dim;
     gathered->squares = here.squares;
     gathered->n_points = here.n_points;
     return true;
@@ -265,6 +269,7 @@ static struct sp_json *kept_entries(struct calibration_work *work, const struct 
         }
         struct sp_json *rows = kept_rows(arena, sp_json_member(entry, "rows"), fitted);
         const struct sp_json *ceiling = sp_json_member(entry, "ceiling");
+        const struct sp_json *clock = sp_json_member(entry, "clock");
         if (rows->count == 0) {
             continue;
         }
@@ -272,6 +277,10 @@ static struct sp_json *kept_entries(struct calibration_work *work, const struct 
         if (ceiling != NULL) {
             struct sp_json *limits = kept_rows(arena, sp_json_member(ceiling, "rows"), fitted);
             kept = json_with(arena, kept, "ceiling", json_with(arena, ceiling, "rows", limits));
+        }
+        if (clock != NULL) {
+            struct sp_json *clocks = kept_rows(arena, sp_json_member(clock, "rows"), fitted);
+            kept = json_with(arena, kept, "clock", json_with(arena, clock, "rows", clocks));
         }
         json_add(arena, entries, NULL, kept);
     }
@@ -328,8 +337,11 @@ static void write_table(struct calibration_work *work, const struct gathered *ga
         json_add(arena, ceiling, "rows", gathered->ceilings);
         json_add(arena, entry, "ceiling", ceiling);
     }
+    const struct sp_json *clock = calibration_attention_clocks(work, gathered->head_dims, gathered->n_head_dims);
     if (tiles != NULL) {
-        json_add(arena, entry, "tiles", tiles);
+        json_add(arena, entry, "tiles", tiles); /* and with them a clock */
+    } else if (clock != NULL) {
+        json_add(arena, entry, "clock", clock);
     }
     json_add(arena, entries, NULL, entry);
     work->file = json_with_at(arena, work->file, "gpu.attention", entries);
@@ -359,7 +371,7 @@ void calibrate_attention(struct calibration_work *work)
                                 .ceilings = json_new(work->arena, SP_JSON_ARRAY),
                                 .fits = json_new(work->arena, SP_JSON_OBJECT),
                                 .noise = noise_of(work)};
-    for (int64_t head_dim = next_value(work, NULL, 0); head_dim < INT64_MAX;
+    for (int64_t head_dim = next_value(work, NULL, 0); head_dim < INT64_MAX && gathered.n_head_dims < MOST_HEAD_DIMS;
          head_dim = next_value(work, NULL, head_dim)) {
         (void)fit_head_dim(work, head_dim, &gathered);
     }

@@ -131,8 +131,14 @@ static void keep_rows(struct calibration_work *work, int pass, const struct sp_j
     }
 }
 
+/* Of all calls. */
+struct pooled_spread {
+    double squares;
+    int n;
+};
+
 /* One pass: its curve in the list, its rows, and its ceiling in the file. False: it stays as it was. */
-static bool calibrate_pass(struct calibration_work *work, int pass, struct sp_json *rows, double *spread)
+static bool calibrate_pass(struct calibration_work *work, int pass, struct sp_json *rows, struct pooled_spread *pooled)
 {
     static const char next[] = "seqplan measure --full --only gemm";
     struct sp_arena *arena = work->arena;
@@ -159,7 +165,8 @@ static bool calibrate_pass(struct calibration_work *work, int pass, struct sp_js
         curve->advice = sp_format(arena, "calls of 3 ms and more, for the ceiling: %s", next);
     }
     curve->spread = priced_spread(work, &calls, &rates, most);
-    *spread = fmax(*spread, curve->spread);
+    pooled->squares += curve->spread * curve->spread * calls.n;
+    pooled->n += calls.n;
     add_rows(work, pass, &rates, rows);
     return true;
 }
@@ -184,9 +191,9 @@ void calibrate_gemm(struct calibration_work *work)
     struct sp_json *rows = json_new(arena, SP_JSON_ARRAY);
     struct sp_json *fits = json_new(arena, SP_JSON_OBJECT);
     struct sp_texts kept = {.arena = arena};
-    double spread = 0;
+    struct pooled_spread pooled = {0};
     for (int pass = 0; pass < N_GEMM_PASSES; pass++) {
-        if (calibrate_pass(work, pass, rows, &spread)) {
+        if (calibrate_pass(work, pass, rows, &pooled)) {
             json_add(arena, fits, pass_names[pass],
                      calibration_fit_json(arena, &work->out->curves[work->out->n_curves - 1]));
         } else {
@@ -208,8 +215,9 @@ void calibrate_gemm(struct calibration_work *work)
     table = json_with(arena, table, "note",
                       json_text(arena, "rate of calls divided by the share of tensor cores that whole waves of tiles "
                                        "keep busy"));
-    table = json_with(arena, table, "spread", json_number(arena, json_rounded(spread, 3)));
+    table = json_with(arena, table, "spread", json_number(arena, json_rounded(sqrt(pooled.squares / pooled.n), 3)));
     table = json_with(arena, table, "fit", fits);
     table = json_with(arena, table, "rows", rows);
     work->file = json_with_at(arena, work->file, "gpu.gemm", table);
+    calibrate_gemm_clock(work);
 }

@@ -44,6 +44,7 @@ bool gemm_point_read(const struct measurement *line, struct gemm_point *point, s
 struct attention_point {
     bool is_backward, is_causal;
     double tokens, heads, kv_heads, head_dim;
+    double runs_per_sample; /* between which the device program pauses */
 };
 bool attention_point_read(const struct measurement *line, struct attention_point *point,
                           struct sp_error *err) SP_MUST_CHECK;
@@ -242,7 +243,12 @@ void calibrate_copy(struct calibration_work *work);        /* calibrate_links.c:
 void calibrate_collectives(struct calibration_work *work); /* inside a node */
 void calibrate_gemm(struct calibration_work *work);
 void calibrate_attention(struct calibration_work *work);
-void calibrate_tiles(struct calibration_work *work);       /* part of it */
+void calibrate_tiles(struct calibration_work *work); /* part of it */
+/* Clocks of long calls at the power limit (calibrate_clock.c), where the file has such figures; NULL: none. */
+void calibrate_gemm_clock(struct calibration_work *work);
+const struct sp_json *calibration_attention_clocks(struct calibration_work *work, const int64_t *head_dims, int n);
+/* A forward or backward call: what adds to a sum or merges two is priced beside them. */
+bool attention_point_is_plain(const struct measurement *line, struct attention_point *point);
 void calibrate_elementwise(struct calibration_work *work); /* calibrate_figures.c */
 void calibrate_host(struct calibration_work *work);        /* PCIe and launches */
 void calibrate_overlap(struct calibration_work *work);     /* after attention and gemm */

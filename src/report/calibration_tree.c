@@ -55,6 +55,8 @@ static const char *unit_of(enum sp_dimension dimension)
            : dimension == SP_BYTES_PER_S ? "bytes_per_s"
            : dimension == SP_FLOP_PER_S  ? "flop_per_s"
            : dimension == SP_FRACTION    ? "frac"
+           : dimension == SP_WATT        ? "w"
+           : dimension == SP_HERTZ       ? "hz"
                                          : "";
 }
 

@@ -23,6 +23,7 @@ enum report_metric report_measured_metric(enum measurement_group group)
         return REPORT_METRIC_BYTES;
     case MEASUREMENT_LATENCY:
     case MEASUREMENT_METHOD:
+    case MEASUREMENT_STEP:
     case N_MEASUREMENT_GROUPS:
         break;
     }

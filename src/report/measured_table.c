@@ -33,7 +33,9 @@ static const char *machine_text(struct sp_arena *arena, const struct sp_json *ma
                    {"power_limit_w", "power limit", "W", 1.0}};
     struct sp_texts parts = {.arena = arena};
     double n_gpus = number_of(machine, "gpus");
-    sp_texts_add(&parts, "%s%s", n_gpus > 0.0 ? sp_format(arena, "%.0f x ", n_gpus) : "", text_of(machine, "gpu"));
+    double n_nodes = number_of(machine, "nodes");
+    sp_texts_add(&parts, "%s%s%s", n_nodes > 1.0 ? sp_format(arena, "%.0f nodes of ", n_nodes) : "",
+                 n_gpus > 0.0 ? sp_format(arena, "%.0f x ", n_gpus) : "", text_of(machine, "gpu"));
     for (size_t i = 0; i < SP_COUNT_OF(texts); i++) {
         if (text_of(machine, texts[i].key)[0] != '\0') {
             sp_texts_add(&parts, "%s %s", texts[i].title, text_of(machine, texts[i].key));

@@ -9,6 +9,7 @@
 #define SEQPLAN_REPORT_H
 
 #include "fit/fit.h"
+#include "fit/import.h"
 #include "search/search.h"
 #include "sim/sim.h"
 
@@ -573,6 +574,20 @@ bool report_measured_grid(struct sp_arena *arena, const struct report_measured *
 /* FLOP or bytes over the median time, whichever the group is known by; 0 where the row has none. */
 enum report_metric { REPORT_METRIC_FLOP, REPORT_METRIC_BYTES, REPORT_METRIC_TIME };
 enum report_metric report_measured_metric(enum measurement_group group);
+
+/* ---- what was brought in (imported.c) ----------------------------------------------------------------------------- */
+
+struct report_imported {
+    const char *name; /* of the file */
+    const char *kind;
+    const struct import_result *result;
+    const char *output; /* the hardware file that came of it, or NULL */
+    bool is_verbose;    /* what became of each line */
+};
+void report_imported(const struct report_style *style, struct sp_arena *arena, const struct report_imported *imported,
+                     size_t n_imported);
+/* A line for the user while it goes on: what was taken, what was skipped, where it went. */
+void report_imported_say(FILE *file, struct sp_arena *arena, const struct report_imported *imported);
 
 /* ---- trees (tree.c, csv.c) -------------------------------------------------------------------------------------- */
 

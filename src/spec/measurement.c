@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-const char *const measurement_group_names[] = {"copy",       "gemm",    "attention", "elementwise", "optimizer",
-                                               "collective", "latency", "method",    "layer",       NULL};
+const char *const measurement_group_names[] = {
+    "copy", "gemm", "attention", "elementwise", "optimizer", "collective", "latency", "method", "layer", "step", NULL};
 _Static_assert(SP_COUNT_OF(measurement_group_names) == N_MEASUREMENT_GROUPS + 1, "a name for each group");
 
 static const char device_schema[] = "seqplan.device/1";

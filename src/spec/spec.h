@@ -657,6 +657,7 @@ enum measurement_group {
     MEASUREMENT_LATENCY,
     MEASUREMENT_METHOD,
     MEASUREMENT_LAYER,
+    MEASUREMENT_STEP, /* whole training steps of a framework's log; no device program measures it */
     N_MEASUREMENT_GROUPS
 };
 extern const char *const measurement_group_names[]; /* "copy", ..., NULL */

@@ -126,6 +126,20 @@ struct store_batch {
 /* Writes the rows in one transaction: all of them, or none. What is measured already is left as it is; a refusal is
  * replaced. */
 bool store_measurements_add(struct store *store, struct store_batch *batch, struct sp_error *err) SP_MUST_CHECK;
+/* A whole run with its measurements, as a file brings it. */
+struct store_import {
+    struct store_run run;
+    int64_t n_planned; /* negative: not known */
+    bool is_finished;
+    const struct store_measurement *rows;
+    size_t n_rows;
+    int64_t id;      /* set */
+    int64_t n_added; /* set: how many say what was not known before */
+};
+/* Finds or begins each of the runs and adds its rows, in one transaction for all: half a run, or some of the runs, is
+ * never seen. */
+bool store_runs_import(struct store *store, struct store_import *imports, size_t n_imports,
+                       struct sp_error *err) SP_MUST_CHECK;
 /* In the order in which they came, as they stood when the visit began. The texts are valid during the call, which must not
  * write to the store; false, with err set, ends the visit. */
 typedef bool (*store_measurement_visit)(void *user, const struct store_measurement *row, struct sp_error *err);

@@ -120,6 +120,11 @@ bool store_sweep_grow(struct store *store, int64_t id, int64_t n_added, struct s
 /* Reads the run of an id, inside a transaction; only the numbers of the listing are set. An unknown id is an error. */
 bool store_run_read(struct store *store, int64_t id, struct store_run_listing *listing,
                     struct sp_error *err) SP_MUST_CHECK;
+/* The run of that key, begun where there is none, inside a transaction. */
+bool store_run_find(struct store *store, const struct store_run *run, int64_t *id, struct sp_error *err) SP_MUST_CHECK;
+/* What store_run_progress() says, inside a transaction. */
+bool store_run_note(struct store *store, int64_t id, int64_t n_planned, bool is_finished,
+                    struct sp_error *err) SP_MUST_CHECK;
 /* Writes the numbers of the listing, and when. */
 bool store_run_write(struct store *store, const struct store_run_listing *listing, struct sp_error *err) SP_MUST_CHECK;
 

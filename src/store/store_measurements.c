@@ -63,6 +63,7 @@ static bool add_row(struct store *store, struct store_run_listing *run, const st
     return true;
 }
 
+/* Inside a transaction. */
 static bool add_rows(struct store *store, struct store_batch *batch, struct sp_error *err)
 {
     struct store_run_listing run = {.id = 0};
@@ -81,6 +82,32 @@ bool store_measurements_add(struct store *store, struct store_batch *batch, stru
 {
     batch->n_added = 0;
     return store_run(store, STORE_BEGIN_WRITE, err) && store_transaction_end(store, add_rows(store, batch, err), err);
+}
+
+static bool import_run(struct store *store, struct store_import *import, struct sp_error *err)
+{
+    struct store_batch batch = {.rows = import->rows, .n_rows = import->n_rows};
+    bool is_good = store_run_find(store, &import->run, &batch.run_id, err) && add_rows(store, &batch, err) &&
+                   store_run_note(store, batch.run_id, import->n_planned, import->is_finished, err);
+    import->id = batch.run_id;
+    import->n_added = batch.n_added;
+    return is_good;
+}
+
+static bool import_runs(struct store *store, struct store_import *imports, size_t n_imports, struct sp_error *err)
+{
+    for (size_t i = 0; i < n_imports; i++) {
+        if (!import_run(store, &imports[i], err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool store_runs_import(struct store *store, struct store_import *imports, size_t n_imports, struct sp_error *err)
+{
+    return store_run(store, STORE_BEGIN_WRITE, err) &&
+           store_transaction_end(store, import_runs(store, imports, n_imports, err), err);
 }
 
 /* Visits, and fails where a row is damaged, out of place, or missing. */

@@ -97,19 +97,18 @@ static bool insert_run(struct store *store, const struct store_run *run, int64_t
     return store_query_end(&query, err) && store_run_write(store, &listing, err);
 }
 
-bool store_run_begin(struct store *store, const struct store_run *run, int64_t *id, struct sp_error *err)
+bool store_run_find(struct store *store, const struct store_run *run, int64_t *id, struct sp_error *err)
 {
-    if (!store_run(store, STORE_BEGIN_WRITE, err)) {
-        return false;
-    }
-    bool is_good = find_run(store, run, id, err);
-    if (is_good && *id == 0) {
-        is_good = insert_run(store, run, id, err);
-    }
-    return store_transaction_end(store, is_good, err);
+    return find_run(store, run, id, err) && (*id != 0 || insert_run(store, run, id, err));
 }
 
-static bool note_progress(struct store *store, int64_t id, int64_t n_planned, bool is_finished, struct sp_error *err)
+bool store_run_begin(struct store *store, const struct store_run *run, int64_t *id, struct sp_error *err)
+{
+    return store_run(store, STORE_BEGIN_WRITE, err) &&
+           store_transaction_end(store, store_run_find(store, run, id, err), err);
+}
+
+bool store_run_note(struct store *store, int64_t id, int64_t n_planned, bool is_finished, struct sp_error *err)
 {
     struct store_run_listing listing = {.id = 0};
     if (!store_run_read(store, id, &listing, err)) {
@@ -125,7 +124,7 @@ static bool note_progress(struct store *store, int64_t id, int64_t n_planned, bo
 bool store_run_progress(struct store *store, int64_t id, int64_t n_planned, bool is_finished, struct sp_error *err)
 {
     return store_run(store, STORE_BEGIN_WRITE, err) &&
-           store_transaction_end(store, note_progress(store, id, n_planned, is_finished, err), err);
+           store_transaction_end(store, store_run_note(store, id, n_planned, is_finished, err), err);
 }
 
 static void make_room(struct sp_arena *arena, struct store_run_listing **runs, size_t count)
