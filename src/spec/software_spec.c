@@ -63,7 +63,9 @@ const char *const offloads_state_names[] = {"optimizer", "together", "either", N
         FIGURE(framework_spec, bucket_bytes, SP_BYTES, 0, 1e12, "gradient bucket in flight"),                          \
         FIGURE(framework_spec, time_spread, SP_FRACTION, 0, 1,                                                         \
                "standard deviation of step times, beyond the figures'"),                                               \
-        FIGURE(framework_spec, memory_spread, SP_FRACTION, 0, 1, "standard deviation of peak_allocated_bytes")
+        FIGURE(framework_spec, memory_spread, SP_FRACTION, 0, 1, "standard deviation of peak_allocated_bytes"),        \
+        FIGURE(framework_spec, memory_spread_beyond, SP_FRACTION, 0, 1,                                                \
+               "the same with experts, fp8, adapters, offload")
 
 static const struct sp_field framework_file_fields[] = {
     TEXTS(framework_spec, "\"seqplan.framework/1\""),

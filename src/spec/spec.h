@@ -387,7 +387,8 @@ struct framework_spec {
     struct sp_figure allocator_slack;     /* reserved over allocated, minus one */
     struct sp_figure bucket_bytes;        /* gradient bucket in flight (ZeRO 1, 2) */
     struct sp_figure time_spread;   /* relative standard deviation of step times beyond what the figures explain */
-    struct sp_figure memory_spread; /* the same of peak_allocated_bytes */
+    struct sp_figure memory_spread; /* the same of peak_allocated_bytes: dense layers trained in full in bf16 */
+    struct sp_figure memory_spread_beyond; /* experts, other precisions, adapters, offload */
 };
 
 /* kernels/elementwise: traffic of one layer in passes over a tensor (one pass = its bytes read or written once). */

@@ -167,11 +167,21 @@ static void check_network(struct interval_sum *sum)
     }
 }
 
+/* Lists of tensors were held against peaks of dense layers that are trained in full, in bf16. */
+static double memory_spread(const struct question *question)
+{
+    const struct layout_spec *layout = &question->layout;
+    bool offloads = layout->offloads_activations || layout->offloads_optimizer || layout->offloads_parameters;
+    bool is_beyond = question->model.n_experts > 0 || layout->precision != DTYPE_BF16 || question->run.lora_rank > 0;
+    const struct framework_spec *framework = &question->software.framework;
+    return is_beyond || offloads ? framework->memory_spread_beyond.value : framework->memory_spread.value;
+}
+
 const char *step_interval(const struct question *question, struct estimate *estimate)
 {
     const struct framework_spec *framework = &question->software.framework;
     struct interval_sum sum = {.question = question, .step_time_s = estimate->step_time_s};
-    double memory = SIGMAS * framework->memory_spread.value;
+    double memory = SIGMAS * memory_spread(question);
     estimate->peak_allocated_low_bytes = estimate->peak_allocated_bytes * exp(-memory);
     estimate->peak_allocated_high_bytes = estimate->peak_allocated_bytes * exp(memory);
     estimate->step_time_low_s = estimate->step_time_high_s = 0;
