@@ -173,6 +173,28 @@ test_expect_success 'runs and machines that are not there' '
 	expect_exit 0 seqplan validate --run 1 --db x61.db --hardware dgx-h200
 '
 
+test_expect_success 'steps of a training log: priced as the log and --settings say' '
+	more="--model llama-3.1-8b --recompute full" &&
+	expect_exit 0 seqplan import "$top/tests/import/training/megatron.log" --gpu "NVIDIA H100" --db log.db &&
+	expect_exit 0 seqplan validate --run 1 --db log.db --settings "$more" --format json && cp out steps.json &&
+	expect_exit 0 seqplan estimate $more --hardware dgx-h100 --framework megatron --gpus 48 --tp 4 --sp 3 --pp 2 --seq 98304 \
+		--global-batch 36 --micro-batch 1 --format json &&
+	test "$(json_get steps.json rows.0.predicted)" = "$(json_get out step_time_s)" &&
+	test "$(json_get steps.json rows.0.measured)" = 8.1103 &&
+	test "$(json_get steps.json rows.1.predicted)" = "$(json_get out peak_allocated_bytes)" &&
+	test "$(json_get steps.json rows.1.measured)" = 63966543872 &&
+	expect_exit 0 seqplan validate --run 1 --db log.db && grep "left out .*--model" out
+'
+
+test_expect_success '--settings: for every row, last; a mistake in them is one error' '
+	expect_exit 0 seqplan validate runs.csv --settings "--set gpu.hbm_bandwidth=1TB/s  --attention fa2" --format json && cp out set.json &&
+	expect_exit 0 seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 384K --sp 8 --global-batch 3 --zero 3 --attention fa2 \
+		--set gpu.hbm_bandwidth=1TB/s --format json &&
+	test "$(json_get set.json rows.0.predicted)" = "$(json_get out step_time_s)" &&
+	expect_error 2 "--settings: unknown option" seqplan validate --settings "--modle x" &&
+	expect_error 2 "leave out --settings" seqplan validate --settings "--zero 2" --format page
+'
+
 test_expect_success '--device: measures first, and says what is missing' '
 	mkdir -p bin/tests/validation && cp "$SEQPLAN" bin/seqplan &&
 	expect_error 4 "seqplan-device" env SEQPLAN_PATH="$top" bin/seqplan validate --device &&

@@ -253,7 +253,8 @@ static int summarise(struct sp_arena *arena, const char *path, struct validation
 {
     struct sp_error err = {0};
     struct sp_arena *scratch = sp_arena_open();
-    const struct validation_pricer pricer = validate_pricer(arena, scratch);
+    struct validate_pricing pricing = {.scratch = scratch};
+    const struct validation_pricer pricer = validate_pricer(arena, &pricing);
     if (!validation_read(&pricer, path, source, &err)) {
         fail_msg("%s", err.text);
     }
