@@ -42,6 +42,9 @@ static const struct bound {
     {"burst-engine", "Megatron CP, several nodes", "fits", 5, 0.000000, 0.000200},
     {"burst-engine", "USP, several nodes", "tokens_per_s_per_gpu", 3, 0.073597, 0.077277},
     {"burst-engine", "USP, several nodes", "fits", 5, 0.000000, 0.000200},
+    {"harness-h200", "method", "method_s", 88, 0.015503, 0.016278},
+    {"harness-h200-x2", "method", "method_s", 192, 0.013527, 0.014203},
+    {"harness-h200-x2", "layer", "layer_s", 45, 0.011535, 0.012111},
     {"korthikanti-recompute", "step", "step_time_s", 8, 0.033600, 0.035300},
     {"korthikanti-recompute", "step", "mfu_frac", 6, 0.042810, 0.044951},
     {"korthikanti-recompute", "layer", "layer_forward_s", 5, 0.132662, 0.139295},
@@ -250,7 +253,8 @@ static int summarise(struct sp_arena *arena, const char *path, struct validation
 {
     struct sp_error err = {0};
     struct sp_arena *scratch = sp_arena_open();
-    const struct validation_pricer pricer = validate_pricer(arena, scratch);
+    struct validate_pricing pricing = {.scratch = scratch};
+    const struct validation_pricer pricer = validate_pricer(arena, &pricing);
     if (!validation_read(&pricer, path, source, &err)) {
         fail_msg("%s", err.text);
     }
