@@ -121,6 +121,9 @@ struct clock_share {
 };
 double common_clock(const struct gpu_spec *gpu, const struct clock_share *shares, int n_shares, double memory_s);
 bool gpu_has_clocks(const struct gpu_spec *gpu);
+/* Ranks that wait for each other go at the pace of the slowest: of `gpus` clocks the lowest, as a share of the mean one (eq. 27c).
+ * 1 where the GPU's file has no clock_spread. */
+double slowest_clock_share(const struct gpu_spec *gpu, double gpus);
 
 /* bytes / element-wise bandwidth + kernels x kernel latency (eq. 26). */
 double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels);
