@@ -716,6 +716,29 @@ static void lines_are_priced_by_the_model(void **state)
     }
 }
 
+/* Eight ranks on two trays of a rack share its NVLink domain of 72; 144 are two domains of 72, whatever the number of trays. */
+static void trays_of_a_rack_are_one_node(void **state)
+{
+    struct bench *bench = *state;
+    struct sp_error err;
+    struct collective_point point;
+    assert_true(hardware_read(bench->arena, "gb300-nvl72", NULL, &bench->truth, &err));
+    add_timed(bench, "collective", "\"operation\":\"all-reduce\",\"ranks\":8,\"nodes\":2,\"message_bytes\":1048576", 0,
+              1);
+    assert_true(collective_point_read(&bench->truth, &bench->lines[0], &point, &err));
+    assert_int_equal(point.group.nodes, 1);
+    assert_int_equal(point.group.ranks_per_node, 8);
+    add_timed(bench, "collective", "\"operation\":\"all-reduce\",\"ranks\":144,\"nodes\":36,\"message_bytes\":1048576",
+              0, 1);
+    assert_true(collective_point_read(&bench->truth, &bench->lines[1], &point, &err));
+    assert_int_equal(point.group.nodes, 2);
+    assert_int_equal(point.group.ranks_per_node, 72);
+    assert_int_equal(point.group.tier, TIER_MIXED);
+    assert_true(hardware_read(bench->arena, "dgx-h200", NULL, &bench->truth, &err));
+    assert_true(collective_point_read(&bench->truth, &bench->lines[0], &point, &err));
+    assert_int_equal(point.group.nodes, 2);
+}
+
 /* A product of 8192 x 6144 x 4096: 64 x 24 tiles of 128 x 256 are 11.64 waves of 132, in 12; timed alone it runs at what
  * the table has under the ceiling of 682.5 TFLOP/s (682.4 at k 4096), not at the 0.97 of a step. */
 static void a_product_alone_runs_at_its_own_rate(void **state)
@@ -780,6 +803,7 @@ int main(void)
         TEST(other_machines_and_empty_runs_are_refused),
         TEST(nonsense_is_survived),
         TEST(lines_are_priced_by_the_model),
+        TEST(trays_of_a_rack_are_one_node),
         TEST(a_product_alone_runs_at_its_own_rate),
         TEST(lines_without_a_price_say_why),
     };
