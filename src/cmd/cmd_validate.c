@@ -7,21 +7,44 @@
 
 /* ---- pricing rows of files --------------------------------------------------------------------------------------- */
 
+/* Of a row, then those for all rows, which are set apart by blanks. */
+static char **all_words(struct sp_arena *arena, const struct sp_texts *words, const char *settings, int *n_words)
+{
+    size_t n_most = words->count + strlen(settings) + 2;
+    char **argv = sp_arena_array(arena, n_most, sizeof(*argv));
+    int n = 0;
+    argv[n++] = sp_strdup(arena, "estimate");
+    for (size_t i = 0; i < words->count; i++) {
+        argv[n++] = sp_strdup(arena, words->items[i]);
+    }
+    for (settings += strspn(settings, " \t"); *settings != '\0'; settings += strspn(settings, " \t")) {
+        size_t length = strcspn(settings, " \t");
+        argv[n++] = sp_strndup(arena, settings, length);
+        settings += length;
+    }
+    *n_words = n;
+    return argv;
+}
+
+static bool read_words(const struct validate_pricing *pricing, const struct sp_texts *words,
+                       struct command_options *options, struct sp_error *err)
+{
+    int n_words = 0;
+    char **argv = all_words(pricing->scratch, words, pricing->settings == NULL ? "" : pricing->settings, &n_words);
+    *options = (struct command_options){.vary = {.arena = pricing->scratch}};
+    request_init(&options->request, pricing->scratch);
+    return sp_options_parse(question_options, n_words, argv, options, NULL, err) &&
+           question_options_finish(options, err);
+}
+
 static bool price_words(void *user, const struct sp_texts *words, struct question *question, struct estimate *estimate,
                         struct sp_error *err)
 {
-    struct sp_arena *arena = user;
-    struct command_options options = {.vary = {.arena = arena}};
-    char **argv = sp_arena_array(arena, words->count + 2, sizeof(*argv));
-    argv[0] = sp_strdup(arena, "estimate");
-    for (size_t i = 0; i < words->count; i++) {
-        argv[i + 1] = sp_strdup(arena, words->items[i]);
-    }
-    request_init(&options.request, arena);
-    if (!sp_options_parse(question_options, (int)words->count + 1, argv, &options, NULL, err) ||
-        !question_options_finish(&options, err) ||
-        !request_is_complete(arena, &options.request, question_example, err) ||
-        !question_resolve(&options.request, arena, question, err) || !step_check(question, err)) {
+    const struct validate_pricing *pricing = user;
+    struct command_options options;
+    if (!read_words(pricing, words, &options, err) ||
+        !request_is_complete(pricing->scratch, &options.request, question_example, err) ||
+        !question_resolve(&options.request, pricing->scratch, question, err) || !step_check(question, err)) {
         return false;
     }
     step_estimate(question, estimate);
@@ -29,10 +52,13 @@ static bool price_words(void *user, const struct sp_texts *words, struct questio
     return true;
 }
 
-struct validation_pricer validate_pricer(struct sp_arena *arena, struct sp_arena *scratch)
+struct validation_pricer validate_pricer(struct sp_arena *arena, struct validate_pricing *pricing)
 {
-    return (struct validation_pricer){
-        .arena = arena, .scratch = scratch, .options = question_options, .price = price_words, .user = scratch};
+    return (struct validation_pricer){.arena = arena,
+                                      .scratch = pricing->scratch,
+                                      .options = question_options,
+                                      .price = price_words,
+                                      .user = pricing};
 }
 
 /* ---- options ------------------------------------------------------------------------------------------------------ */
@@ -53,6 +79,23 @@ static bool check_picture(const char *option, const char *path, struct sp_error 
         return true;
     }
     sp_error_prefix(err, "%s", option);
+    return false;
+}
+
+/* A mistake in them would refuse every row. */
+static bool check_settings(const struct validate_request *request, struct sp_error *err)
+{
+    const struct validate_pricing pricing = {.scratch = request->context->arena,
+                                             .settings = request->options->validate.settings};
+    const struct sp_texts none = {.arena = request->context->arena};
+    struct command_options options;
+    if (pricing.settings != NULL && request->options->format == FORMAT_PAGE) {
+        return sp_fail(err, SP_ERROR_USAGE, "--format page has the rows as they stand: leave out --settings");
+    }
+    if (read_words(&pricing, &none, &options, err)) {
+        return true;
+    }
+    sp_error_prefix(err, "--settings");
     return false;
 }
 
@@ -80,7 +123,8 @@ static bool check_options(const struct validate_request *request, struct sp_erro
         return sp_fail(err, SP_ERROR_USAGE,
                        "--attention is of stored runs (--run, --device): rows of a file name their own");
     }
-    return check_picture("--plot", typed->plot, err) && check_picture("--residuals", typed->residuals, err);
+    return check_settings(request, err) && check_picture("--plot", typed->plot, err) &&
+           check_picture("--residuals", typed->residuals, err);
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
@@ -106,7 +150,8 @@ static bool read_with(const struct validate_request *request, const struct valid
 static bool read_files(const struct validate_request *request, struct validation_set *set, struct sp_error *err)
 {
     struct sp_arena *scratch = sp_arena_open();
-    const struct validation_pricer pricer = validate_pricer(request->context->arena, scratch);
+    struct validate_pricing pricing = {.scratch = scratch, .settings = request->options->validate.settings};
+    const struct validation_pricer pricer = validate_pricer(request->context->arena, &pricing);
     bool is_good = read_with(request, &pricer, set, err);
     sp_arena_close(scratch);
     return is_good;
@@ -130,43 +175,78 @@ static const char *usual_hardware(struct sp_arena *arena, const struct sp_json *
     return sp_texts_has(&names, file) ? file : NULL;
 }
 
-static bool read_hardware(const struct validate_request *request, const struct sp_json *machine,
-                          struct hardware_spec *hardware, struct sp_error *err)
+static const char *hardware_name(const struct validate_request *request, const struct sp_json *machine,
+                                 struct sp_error *err)
 {
     struct sp_arena *arena = request->context->arena;
     const char *name = request->options->request.hardware;
     if (name == NULL) {
         name = usual_hardware(arena, machine);
         if (name == NULL) {
-            return sp_fail(err, SP_ERROR_USAGE,
-                           "no shipped hardware is named after the GPU of this run (%s): --hardware names one",
-                           measure_machine_name(arena, machine));
+            (void)sp_fail(err, SP_ERROR_USAGE,
+                          "no shipped hardware is named after the GPU of this run (%s): --hardware names one",
+                          measure_machine_name(arena, machine));
+            return NULL;
         }
         (void)fprintf(stderr, "seqplan: predicted for %s (--hardware names another)\n", name);
     }
-    return hardware_read(arena, name, NULL, hardware, err);
+    return name;
+}
+
+/* Whole steps are priced as rows of a file are. */
+static bool read_steps(const struct validate_request *request, const struct sp_json *table,
+                       struct validation_source *source, struct sp_error *err)
+{
+    struct sp_arena *scratch = sp_arena_open();
+    struct validate_pricing pricing = {.scratch = scratch, .settings = request->options->validate.settings};
+    const struct validation_pricer pricer = validate_pricer(request->context->arena, &pricing);
+    const struct validation_source about = *source;
+    bool is_good = validation_read_json(&pricer, about.where, table, source, err);
+    source->name = about.name;
+    source->title = about.title;
+    source->is_own = about.is_own;
+    sp_arena_close(scratch);
+    return is_good;
+}
+
+/* What was timed: a run has whole steps or lines of the device program, and two sources where it has both. */
+static bool read_content(const struct validate_request *request, const struct measure_run_content *content, int64_t id,
+                         struct validation_set *set, struct sp_error *err)
+{
+    struct sp_arena *arena = request->context->arena;
+    struct hardware_spec *hardware = sp_arena_alloc(arena, sizeof(*hardware));
+    const char *name = hardware_name(request, content->machine, err);
+    if (name == NULL || !hardware_read(arena, name, NULL, hardware, err)) {
+        return false;
+    }
+    const char *kernel = request->options->request.attention;
+    const struct fit_machine machine = {.hardware = hardware, .kernel = kernel == NULL ? "seqplan" : kernel};
+    const struct validation_source about = {.name = sp_format(arena, "run-%" PRId64, id),
+                                            .title = measure_machine_name(arena, content->machine),
+                                            .where = sp_format(arena, "run %" PRId64 " of the store", id),
+                                            .year = "",
+                                            .is_own = true};
+    set->sources = sp_arena_array(arena, 2, sizeof(*set->sources));
+    set->sources[0] = about;
+    set->n_sources = 1;
+    validation_read_run(arena, &machine, content->rows, content->n_rows, set->sources);
+    const struct sp_json *steps = validation_steps_table(arena, about.where, name, content->rows, content->n_rows);
+    if (steps == NULL) {
+        return true;
+    }
+    set->n_sources = set->sources[0].n_rows > 0 ? 2 : 1;
+    struct validation_source *source = &set->sources[set->n_sources - 1];
+    *source = about;
+    source->name = set->n_sources == 1 ? about.name : sp_format(arena, "%s-steps", about.name);
+    return read_steps(request, steps, source, err);
 }
 
 static bool read_run(const struct validate_request *request, struct store *store, int64_t id,
                      struct validation_set *set, struct sp_error *err)
 {
-    struct sp_arena *arena = request->context->arena;
     struct measure_run_content content;
-    struct hardware_spec *hardware = sp_arena_alloc(arena, sizeof(*hardware));
-    if (!measure_run_read(store, arena, id, &content, err) || !read_hardware(request, content.machine, hardware, err)) {
-        return false;
-    }
-    const char *kernel = request->options->request.attention;
-    const struct fit_machine machine = {.hardware = hardware, .kernel = kernel == NULL ? "seqplan" : kernel};
-    set->sources = sp_arena_alloc(arena, sizeof(*set->sources));
-    set->n_sources = 1;
-    *set->sources = (struct validation_source){.name = sp_format(arena, "run-%" PRId64, id),
-                                               .title = measure_machine_name(arena, content.machine),
-                                               .where = sp_format(arena, "run %" PRId64 " of the store", id),
-                                               .year = "",
-                                               .is_own = true};
-    validation_read_run(arena, &machine, content.rows, content.n_rows, set->sources);
-    return true;
+    return measure_run_read(store, request->context->arena, id, &content, err) &&
+           read_content(request, &content, id, set, err);
 }
 
 /* Measures, or goes on with what was stopped. */
@@ -294,6 +374,13 @@ const struct sp_option validate_options[] = {
      .argument = "K",
      .group = run_group,
      .help = "whose attention curve predicts; default seqplan, the kernels that measure runs"},
+    {.name = "settings",
+     .type = SP_OPTION_TEXT,
+     .offset = AT(settings),
+     .argument = "OPTIONS",
+     .group = "Pricing",
+     .help =
+         "options of estimate for every row, quoted: what a log leaves out, or a what-if (\"--model llama-3.1-8b\")"},
     {.name = "by",
      .type = SP_OPTION_CHOICE,
      .offset = AT(by),

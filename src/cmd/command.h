@@ -107,6 +107,7 @@ struct validate_typed {
     bool is_device, has_rows;
     struct sp_option_count run;
     const char *plot, *residuals; /* files, or NULL */
+    const char *settings;         /* options of estimate, or NULL */
     int by, only;                 /* enum validation_by, validation_role, or -1 */
 };
 
@@ -220,8 +221,13 @@ extern const struct sp_option calibrate_options[]; /* ends with a row whose name
 /* ---- validate (cmd_validate.c) ------------------------------------------------------------------------------------ */
 
 extern const struct sp_option validate_options[]; /* ends with a row whose name is NULL */
-/* Prices rows of validation files as `estimate` does. What is read lives in the arena, what is priced in scratch. */
-struct validation_pricer validate_pricer(struct sp_arena *arena, struct sp_arena *scratch);
+/* How rows of validation files are priced: as `estimate` does. */
+struct validate_pricing {
+    struct sp_arena *scratch; /* of one row */
+    const char *settings;     /* options for every row, after its own: "--model llama-3.1-8b"; or NULL */
+};
+/* What is read lives in the arena. Borrows the pricing. */
+struct validation_pricer validate_pricer(struct sp_arena *arena, struct validate_pricing *pricing);
 
 /* ---- --sp-method A,B,... (methods.c) ----------------------------------------------------------------------------- */
 

@@ -149,6 +149,7 @@ static const char *const validate_examples[] = {
     "seqplan validate --by method --only judge --plot errors.svg --residuals lengths.svg",
     "seqplan validate my-runs.csv",
     "seqplan validate --run 3 --hardware dgx-h200",
+    "seqplan validate --run 4 --settings \"--model llama-3.1-8b --recompute none\"",
     "seqplan validate --device",
     NULL,
 };

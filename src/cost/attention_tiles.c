@@ -146,9 +146,28 @@ static void take_block(struct multiprocessors *gpu, double cycles)
     gpu->free_at[at] = end;
 }
 
-static double played_cycles(const struct tiled_work *work, bool is_backward, int sm_count)
+/* What is played: so many blocks before the guests come. */
+struct play {
+    struct multiprocessors gpu;
+    const struct guest_blocks *guests;
+    int before_guests;
+};
+
+static void start_block(struct play *play, double cycles)
 {
-    struct multiprocessors gpu = {.count = sm_count};
+    if (play->before_guests == 0) {
+        for (int i = 0; i < (int)play->guests->count; i++) {
+            take_block(&play->gpu, play->guests->cycles);
+        }
+    }
+    play->before_guests--;
+    take_block(&play->gpu, cycles);
+}
+
+static double played_cycles(const struct tiled_work *work, bool is_backward, int sm_count,
+                            const struct guest_blocks *guests)
+{
+    struct play play = {.gpu = {.count = sm_count}, .guests = guests, .before_guests = sm_count};
     int heads = (int)work->heads;
     int bundle = (int)heads_together(work);
     double last = 0;
@@ -157,12 +176,12 @@ static double played_cycles(const struct tiled_work *work, bool is_backward, int
         for (int rank = 0; rank < (int)work->tiles; rank++) {
             double cycles = tile_cycles(work, is_backward, rank);
             for (int head = 0; head < here; head++) {
-                take_block(&gpu, cycles);
+                start_block(&play, cycles);
             }
         }
     }
-    for (int i = 0; i < gpu.count; i++) {
-        last = fmax(last, gpu.free_at[i]);
+    for (int i = 0; i < play.gpu.count; i++) {
+        last = fmax(last, play.gpu.free_at[i]);
     }
     return last;
 }
@@ -229,14 +248,25 @@ double attention_thread_blocks(const struct attention_tiling *tiling, const stru
     return ceil(rows / tiling->block_rows.value) * fmax(heads, 1);
 }
 
-double attention_cycles(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
-                        const struct attention_call *call)
+/* Beyond what is played, guests displace their own work: all multiprocessors wait for as long as they would all work on it. */
+double attention_cycles_beside(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                               const struct attention_call *call, const struct guest_blocks *guests)
 {
     struct tiled_work work = work_of(gpu, tiling, call);
     bool is_played = work.tiles * work.heads <= MOST_PLAYED_BLOCKS && gpu->sm_count.value <= MOST_MULTIPROCESSORS &&
                      is_corner(&work, call->is_backward);
-    return tiling->start.value + (is_played ? played_cycles(&work, call->is_backward, (int)gpu->sm_count.value)
-                                            : closed_cycles(&work, gpu->sm_count.value));
+    if (is_played) {
+        return tiling->start.value + played_cycles(&work, call->is_backward, (int)gpu->sm_count.value, guests);
+    }
+    double displaced = guests->count > 0 ? guests->cycles : 0;
+    return tiling->start.value + closed_cycles(&work, gpu->sm_count.value) + displaced;
+}
+
+double attention_cycles(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                        const struct attention_call *call)
+{
+    const struct guest_blocks none = {0};
+    return attention_cycles_beside(gpu, tiling, call, &none);
 }
 
 /* Whole tiles are multiplied, whatever the mask leaves of them: so much more than the call's own FLOP. */

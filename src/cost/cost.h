@@ -81,6 +81,14 @@ const struct attention_tiling *attention_tiling_of(const struct attention_call *
 double attention_thread_blocks(const struct attention_tiling *tiling, const struct attention_call *call);
 double attention_cycles(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
                         const struct attention_call *call);
+/* The same where blocks of another kernel, of higher priority, come when every multiprocessor has its first block: each takes
+ * one that is free. */
+struct guest_blocks {
+    double count;
+    double cycles; /* of each */
+};
+double attention_cycles_beside(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
+                               const struct attention_call *call, const struct guest_blocks *guests);
 /* Those over the clock (eq. 29), and backward, but in a step, what goes before and after the kernel (eq. 28a). */
 double attention_tiled_time(const struct gpu_spec *gpu, const struct attention_tiling *tiling,
                             const struct attention_call *call);
@@ -113,6 +121,9 @@ struct clock_share {
 };
 double common_clock(const struct gpu_spec *gpu, const struct clock_share *shares, int n_shares, double memory_s);
 bool gpu_has_clocks(const struct gpu_spec *gpu);
+/* Ranks that wait for each other go at the pace of the slowest: of `gpus` clocks the lowest, as a share of the mean one (eq. 27c).
+ * 1 where the GPU's file has no clock_spread. */
+double slowest_clock_share(const struct gpu_spec *gpu, double gpus);
 
 /* bytes / element-wise bandwidth + kernels x kernel latency (eq. 26). */
 double elementwise_time(const struct gpu_spec *gpu, double bytes, double kernels);

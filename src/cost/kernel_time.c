@@ -342,3 +342,16 @@ double common_clock(const struct gpu_spec *gpu, const struct clock_share *shares
     }
     return high;
 }
+
+/* Mean of the largest of 2^i draws from the standard normal distribution, i = 0 to 17: the integral of x over its density. */
+static const double largest_draw[] = {0.0000, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5946, 2.8269,
+                                      3.0439, 3.2482, 3.4418, 3.6261, 3.8023, 3.9714, 4.1341, 4.2911, 4.4430};
+
+double slowest_clock_share(const struct gpu_spec *gpu, double gpus)
+{
+    enum { LAST = (int)SP_COUNT_OF(largest_draw) - 1 };
+    double power = fmin(log2(fmax(gpus, 1)), LAST);
+    int below = (int)fmin(floor(power), LAST - 1);
+    double draw = largest_draw[below] + (power - below) * (largest_draw[below + 1] - largest_draw[below]);
+    return 1 - gpu->clock_spread.value * draw;
+}

@@ -211,10 +211,11 @@ struct link_key {
     int64_t ranks;
 };
 
-static bool is_link_point(const struct measurement *line, struct collective_point *point)
+static bool is_link_point(const struct calibration_work *work, const struct measurement *line,
+                          struct collective_point *point)
 {
     struct sp_error err;
-    return line->group == MEASUREMENT_COLLECTIVE && collective_point_read(line, point, &err) &&
+    return line->group == MEASUREMENT_COLLECTIVE && collective_point_read(work->out->before, line, point, &err) &&
            strcmp(point->beside, "none") == 0 && !point->times_kernel && point->group.nodes == 1;
 }
 
@@ -224,7 +225,7 @@ static struct measured_points link_points(const struct calibration_work *work, c
     int n = 0;
     for (size_t i = 0; i < work->n_lines; i++) {
         struct collective_point point;
-        if (is_link_point(work->lines[i], &point) && point.operation == key->operation &&
+        if (is_link_point(work, work->lines[i], &point) && point.operation == key->operation &&
             point.group.size == key->ranks) {
             points[n++] = (struct sized){point.bytes, work->lines[i]->median_s};
         }
@@ -475,7 +476,7 @@ void calibrate_collectives(struct calibration_work *work)
             next = INT64_MAX;
             for (size_t i = 0; i < work->n_lines; i++) {
                 struct collective_point point;
-                if (is_link_point(work->lines[i], &point) && (int)point.operation == operation &&
+                if (is_link_point(work, work->lines[i], &point) && (int)point.operation == operation &&
                     point.group.size > ranks && point.group.size < next) {
                     next = point.group.size;
                 }

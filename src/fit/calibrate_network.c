@@ -63,7 +63,7 @@ static void read_lines(struct calibration_work *work, struct network_lines *line
         struct collective_point point;
         struct sp_error err;
         const struct measurement *line = work->lines[i];
-        if (line->group == MEASUREMENT_COLLECTIVE && collective_point_read(line, &point, &err) &&
+        if (line->group == MEASUREMENT_COLLECTIVE && collective_point_read(work->out->before, line, &point, &err) &&
             point.group.nodes > 1 && strcmp(point.beside, "none") == 0) {
             lines->points[lines->n] = point;
             lines->log_seconds[lines->n++] = log(line->median_s);

@@ -26,7 +26,7 @@ static double alone_time(const struct calibration_work *work, const struct colle
         struct collective_point point;
         struct sp_error err;
         const struct measurement *line = work->lines[i];
-        if (line->group == MEASUREMENT_COLLECTIVE && collective_point_read(line, &point, &err) &&
+        if (line->group == MEASUREMENT_COLLECTIVE && collective_point_read(work->out->before, line, &point, &err) &&
             strcmp(point.beside, "none") == 0 && is_same_transfer(&point, beside)) {
             return line->median_s;
         }
@@ -61,7 +61,7 @@ static struct beside_values values_beside(const struct calibration_work *work, c
         struct collective_point point;
         struct sp_error err;
         const struct measurement *line = work->lines[i];
-        if (line->group == MEASUREMENT_COLLECTIVE && collective_point_read(line, &point, &err) &&
+        if (line->group == MEASUREMENT_COLLECTIVE && collective_point_read(work->out->before, line, &point, &err) &&
             strcmp(point.beside, kernel) == 0 && point.group.nodes == 1) {
             add_line(work, &machine, line, &point, &values);
         }

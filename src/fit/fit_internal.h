@@ -32,8 +32,9 @@ struct collective_point {
     const char *beside; /* "none", "attention", "gemm" */
     bool times_kernel;  /* the kernel beside the operation is timed, not the operation */
 };
-bool collective_point_read(const struct measurement *line, struct collective_point *point,
-                           struct sp_error *err) SP_MUST_CHECK;
+/* On that hardware: nodes of one NVLink domain, as of a rack, count as one. */
+bool collective_point_read(const struct hardware_spec *hardware, const struct measurement *line,
+                           struct collective_point *point, struct sp_error *err) SP_MUST_CHECK;
 
 struct gemm_point {
     struct gemm_call call;

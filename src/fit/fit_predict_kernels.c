@@ -37,7 +37,15 @@ static const double MOST_BYTES = 1e15; /* more than any memory has, and what tab
 static const double MOST_RANKS = 1e6;
 static const double MOST_WIDTH = 1e9; /* of a matrix, and tokens of a sequence */
 
-bool collective_point_read(const struct measurement *line, struct collective_point *point, struct sp_error *err)
+/* A log says how many hosts there were. Where a domain holds several of them the ranks are taken to fill one before the next. */
+static double domains_of(const struct hardware_spec *hardware, double ranks, double nodes)
+{
+    double domain = hardware->node.nvlink_domain.value;
+    return domain > hardware->node.gpus.value ? fmin(ceil(ranks / domain), nodes) : nodes;
+}
+
+bool collective_point_read(const struct hardware_spec *hardware, const struct measurement *line,
+                           struct collective_point *point, struct sp_error *err)
 {
     double ranks = 0;
     double nodes = fit_number_or(line, "nodes", 1);
@@ -52,6 +60,7 @@ bool collective_point_read(const struct measurement *line, struct collective_poi
     }
     point->beside = point->beside[0] == '\0' ? "none" : point->beside;
     point->times_kernel = strcmp(fit_text_or_none(line, "timed"), "kernel") == 0;
+    nodes = domains_of(hardware, ranks, nodes);
     double per_node = ceil(ranks / nodes);
     point->group = (struct group_placement){.size = (int64_t)ranks,
                                             .stride = 1,
@@ -150,7 +159,7 @@ static bool predict_collective(const struct fit_machine *machine, const struct m
                                struct sp_error *err)
 {
     struct collective_point point;
-    if (!collective_point_read(line, &point, err)) {
+    if (!collective_point_read(machine->hardware, line, &point, err)) {
         return false;
     }
     if (point.group.nodes > 1 && machine->hardware->network.name == NULL) {

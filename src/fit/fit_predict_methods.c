@@ -20,6 +20,9 @@ struct method_line {
     double runs_per_sample;
 };
 
+static const double MOST_RANKS = 1e6;
+static const double MOST_WIDTH = 1e9; /* of a matrix, and tokens of a sequence */
+
 /* ---- the line ------------------------------------------------------------------------------------------------------ */
 
 static bool read_choice(const struct measurement *line, const char *name, const char *const *choices, int *choice,
@@ -44,7 +47,8 @@ static bool read_sizes(const struct measurement *line, struct method_line *run, 
     enum { OF_LAYERS = 2 };
     size_t n = SP_COUNT_OF(sizes) - (run->is_layer ? 0 : OF_LAYERS);
     for (size_t i = 0; i < n; i++) {
-        if (!fit_number(line, sizes[i].name, sizes[i].value, err)) {
+        double most = sizes[i].value == &run->ranks ? MOST_RANKS : MOST_WIDTH;
+        if (!fit_whole(line, sizes[i].name, most, sizes[i].value, err)) {
             return false;
         }
     }
@@ -72,7 +76,7 @@ static bool method_line_read(const struct measurement *line, struct method_line 
     run->part = (enum part)part;
     run->rank = fit_number_or(line, "rank", run->ranks - 1);
     run->sends_float32 = strcmp(fit_text_or_none(line, "gradients"), "float32") == 0;
-    run->runs_per_sample = fit_number_or(line, "runs_per_sample", 1);
+    run->runs_per_sample = fmax(fit_number_or(line, "runs_per_sample", 1), 1);
     return true;
 }
 
@@ -82,7 +86,7 @@ static bool method_line_check(const struct method_line *run, struct sp_error *er
     if (method_harness_traits(run->method, run->sends_float32) == NULL) {
         return sp_fail(err, SP_ERROR_INPUT, "the device program has no method %s", method_names[run->method]);
     }
-    if (run->rank < 0 || run->rank >= run->ranks || fmod(run->tokens, pieces) > 0) {
+    if (run->rank < 0 || run->rank >= run->ranks || floor(run->rank) < run->rank || fmod(run->tokens, pieces) > 0) {
         return sp_fail(err, SP_ERROR_INPUT,
                        "rank %g of %g, %g tokens: expected a rank of them, tokens that divide by %g", run->rank,
                        run->ranks, run->tokens, pieces);
@@ -170,6 +174,16 @@ static bool make_machine(struct sp_arena *arena, const struct fit_machine *machi
                        machine->hardware->gpu.name, machine->kernel);
     }
     *made->curve = *curve;
+    for (int is_backward = 0; is_backward < 2; is_backward++) {
+        const struct attention_call call = {.curve = curve,
+                                            .head_dim = run->head_dim,
+                                            .value_head_dim = run->head_dim,
+                                            .is_backward = is_backward == 1};
+        if (attention_tiling_of(&call) == NULL) {
+            return sp_fail(err, SP_ERROR_INPUT, "%s has no \"tiles\" of the attention kernel %s for head_dim %g",
+                           machine->hardware->gpu.name, machine->kernel, run->head_dim);
+        }
+    }
     made->hardware->gpu.kernel_latency = curve->harness.latency; /* no framework between the kernels */
     if (run->is_virtual) {
         make_local(arena, &curve->harness, run->ranks, made->hardware);

@@ -126,7 +126,11 @@ bool validation_read_json(const struct validation_pricer *pricer, const char *pa
 /* Measurements of single operations are for fits; of methods, layers and steps one half is for fits and the other judges.
  * Which half is decided by the key alone, so that the split is the same on every machine and day. */
 enum validation_role validation_role_of(const struct measurement *line);
-/* The timed lines of a run, predicted for the machine. Lines without a prediction keep their reason. */
+/* Whole steps of a run (training logs) as a table for validation_read_json(): what the log tells of the layout are settings of
+ * its rows; the model and the rest are the pricer's to add. NULL: it has none. Borrows the lines' texts. */
+const struct sp_json *validation_steps_table(struct sp_arena *arena, const char *where, const char *hardware,
+                                             const struct measurement *lines, size_t n_lines);
+/* The other timed lines of a run, predicted for the machine. Lines without a prediction keep their reason. */
 void validation_read_run(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *lines,
                          size_t n_lines, struct validation_source *source);
 

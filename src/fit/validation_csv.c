@@ -211,34 +211,9 @@ static bool read_heading(struct sheet *sheet, struct sp_error *err)
 
 /* ---- rows --------------------------------------------------------------------------------------------------------- */
 
-/* An object or array that is being built. */
-struct builder {
-    struct sp_json *group;
-    struct sp_json *last;
-};
-
-static struct sp_json *append(struct sp_arena *arena, struct builder *builder, const char *key, enum sp_json_type type)
-{
-    struct sp_json *item = sp_arena_alloc(arena, sizeof(*item));
-    *item = (struct sp_json){.type = type, .key = key};
-    if (builder->last == NULL) {
-        builder->group->first = item;
-    } else {
-        builder->last->next = item;
-    }
-    builder->last = item;
-    builder->group->count++;
-    return item;
-}
-
-static void append_text(struct sp_arena *arena, struct builder *builder, const char *key, const char *text)
-{
-    append(arena, builder, key, SP_JSON_STRING)->string = text;
-}
-
 /* A row under construction. */
 struct row_builder {
-    struct builder row, settings, sets, measured;
+    struct validation_builder row, settings, sets, measured;
     int line;
     bool has_name, has_group;
 };
@@ -253,7 +228,8 @@ static bool add_measured(struct sheet *sheet, const struct column *column, const
             return sp_fail(err, SP_ERROR_INPUT, "%s: expected yes or no, found \"%.40s\"", place_of(sheet, row->line),
                            cell);
         }
-        append(sheet->arena, &row->measured, column->key, SP_JSON_BOOL)->boolean = sp_index_of(cell, yes) >= 0;
+        validation_append(sheet->arena, &row->measured, column->key, SP_JSON_BOOL)->boolean =
+            sp_index_of(cell, yes) >= 0;
         return true;
     }
     char *end = NULL;
@@ -264,7 +240,7 @@ static bool add_measured(struct sheet *sheet, const struct column *column, const
                        "%s: expected a number above 0 (the unit stands in the name of the column), found \"%.40s\"",
                        place_of(sheet, row->line), cell);
     }
-    append(sheet->arena, &row->measured, column->key, SP_JSON_NUMBER)->number = value * column->scale;
+    validation_append(sheet->arena, &row->measured, column->key, SP_JSON_NUMBER)->number = value * column->scale;
     return true;
 }
 
@@ -274,7 +250,7 @@ static void add_sets(struct sheet *sheet, const char *cell, struct row_builder *
     static const char blanks[] = " \t\r\n;";
     for (cell += strspn(cell, blanks); *cell != '\0'; cell += strspn(cell, blanks)) {
         size_t length = strcspn(cell, blanks);
-        append_text(sheet->arena, &row->sets, NULL, sp_strndup(sheet->arena, cell, length));
+        validation_append_text(sheet->arena, &row->sets, NULL, sp_strndup(sheet->arena, cell, length));
         cell += length;
     }
 }
@@ -292,10 +268,10 @@ static bool add_cell(struct sheet *sheet, const struct column *column, const cha
         add_sets(sheet, cell, row);
         return true;
     case COLUMN_PATH:
-        append_text(sheet->arena, &row->sets, NULL, sp_format(sheet->arena, "%s=%s", column->key, cell));
+        validation_append_text(sheet->arena, &row->sets, NULL, sp_format(sheet->arena, "%s=%s", column->key, cell));
         return true;
     case COLUMN_OPTION:
-        append_text(sheet->arena, &row->settings, column->key, cell);
+        validation_append_text(sheet->arena, &row->settings, column->key, cell);
         return true;
     case COLUMN_TEXT:
         break;
@@ -306,24 +282,24 @@ static bool add_cell(struct sheet *sheet, const struct column *column, const cha
     }
     row->has_name = row->has_name || strcmp(column->key, "name") == 0;
     row->has_group = row->has_group || strcmp(column->key, "group") == 0;
-    append_text(sheet->arena, &row->row, column->key, cell);
+    validation_append_text(sheet->arena, &row->row, column->key, cell);
     return true;
 }
 
-static void begin_row(struct sheet *sheet, struct builder *rows, struct row_builder *row)
+static void begin_row(struct sheet *sheet, struct validation_builder *rows, struct row_builder *row)
 {
     *row = (struct row_builder){.line = sheet->line};
-    row->row.group = append(sheet->arena, rows, NULL, SP_JSON_OBJECT);
-    row->settings.group = append(sheet->arena, &row->row, "settings", SP_JSON_OBJECT);
-    row->measured.group = append(sheet->arena, &row->row, "measured", SP_JSON_OBJECT);
-    row->sets.group = append(sheet->arena, &row->settings, "set", SP_JSON_ARRAY);
+    row->row.group = validation_append(sheet->arena, rows, NULL, SP_JSON_OBJECT);
+    row->settings.group = validation_append(sheet->arena, &row->row, "settings", SP_JSON_OBJECT);
+    row->measured.group = validation_append(sheet->arena, &row->row, "measured", SP_JSON_OBJECT);
+    row->sets.group = validation_append(sheet->arena, &row->settings, "set", SP_JSON_ARRAY);
 }
 
-static bool read_line(struct sheet *sheet, struct builder *rows, struct sp_error *err)
+static bool read_line(struct sheet *sheet, struct validation_builder *rows, struct sp_error *err)
 {
     struct row_builder row;
     bool is_blank = true;
-    struct builder before = *rows;
+    struct validation_builder before = *rows;
     begin_row(sheet, rows, &row);
     begin_line(sheet);
     while (!sheet->is_line_over) {
@@ -355,25 +331,12 @@ static bool read_line(struct sheet *sheet, struct builder *rows, struct sp_error
                        sheet->name, row.line, sheet->n_columns, sheet->column);
     }
     if (!row.has_name) {
-        append_text(sheet->arena, &row.row, "name", sp_format(sheet->arena, "line %d", row.line));
+        validation_append_text(sheet->arena, &row.row, "name", sp_format(sheet->arena, "line %d", row.line));
     }
     if (!row.has_group) {
-        append_text(sheet->arena, &row.row, "group", "all");
+        validation_append_text(sheet->arena, &row.row, "group", "all");
     }
     return true;
-}
-
-static struct sp_json *begin_table(struct sheet *sheet, struct builder *rows)
-{
-    struct builder table = {.group = sp_arena_alloc(sheet->arena, sizeof(struct sp_json))};
-    *table.group = (struct sp_json){.type = SP_JSON_OBJECT};
-    append_text(sheet->arena, &table, "schema", "seqplan.validation/1");
-    struct builder about = {.group = append(sheet->arena, &table, "source", SP_JSON_OBJECT)};
-    append_text(sheet->arena, &about, "title", "a sheet of runs");
-    append_text(sheet->arena, &about, "where", sheet->name);
-    append_text(sheet->arena, &about, "year", "");
-    *rows = (struct builder){.group = append(sheet->arena, &table, "rows", SP_JSON_ARRAY)};
-    return table.group;
 }
 
 const struct sp_json *validation_csv_parse(struct sp_arena *arena, const struct sp_option *options, const char *name,
@@ -389,8 +352,8 @@ const struct sp_json *validation_csv_parse(struct sp_arena *arena, const struct 
         (void)sp_fail(err, SP_ERROR_INPUT, "%s: empty: expected a first line of column names", name);
         return NULL;
     }
-    struct builder rows;
-    struct sp_json *table = begin_table(sheet, &rows);
+    struct validation_builder rows;
+    struct sp_json *table = validation_begin_table(arena, name, &rows);
     if (!read_heading(sheet, err)) {
         return NULL;
     }

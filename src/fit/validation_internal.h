@@ -33,6 +33,18 @@ bool validation_read_row(struct validation_reading *reading, const struct sp_jso
 bool validation_is_measurable(double value);
 bool validation_is_option(const struct sp_option *options, const char *name);
 
+/* A table that is made of something else (validation_build.c): an object or array under construction, and its last member. */
+struct validation_builder {
+    struct sp_json *group;
+    struct sp_json *last;
+};
+struct sp_json *validation_append(struct sp_arena *arena, struct validation_builder *builder, const char *key,
+                                  enum sp_json_type type);
+void validation_append_text(struct sp_arena *arena, struct validation_builder *builder, const char *key,
+                            const char *text);
+/* A table of that origin without rows; where its rows go. */
+struct sp_json *validation_begin_table(struct sp_arena *arena, const char *where, struct validation_builder *rows);
+
 /* A whole file; NULL and SP_ERROR_INPUT where it cannot be read as text. */
 const char *validation_read_text(struct sp_arena *arena, const char *path, struct sp_error *err);
 /* The lines of a measurement file beside the table as rows of its source. */

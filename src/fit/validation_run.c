@@ -87,7 +87,8 @@ static bool take_lines(struct sp_arena *arena, const struct fit_machine *machine
             sp_error_prefix(err, "%s: line %d", path, number);
             return false;
         }
-        bool is_taken = length > 0 && lines[n].kind == MEASUREMENT_TIMED && lines[n].group >= MEASUREMENT_METHOD;
+        bool is_taken = length > 0 && lines[n].kind == MEASUREMENT_TIMED && lines[n].group >= MEASUREMENT_METHOD &&
+                        lines[n].group != MEASUREMENT_STEP;
         n += is_taken ? 1 : 0;
         text += length + (text[length] == '\n' ? 1 : 0);
     }
@@ -122,7 +123,7 @@ void validation_read_run(struct sp_arena *arena, const struct fit_machine *machi
     source->rows = sp_arena_array(arena, n_lines + 1, sizeof(*source->rows));
     source->n_rows = 0;
     for (size_t i = 0; i < n_lines; i++) {
-        if (lines[i].kind == MEASUREMENT_TIMED) {
+        if (lines[i].kind == MEASUREMENT_TIMED && lines[i].group != MEASUREMENT_STEP) {
             fill_row(arena, machine, &lines[i], &source->rows[source->n_rows++]);
         }
     }

@@ -59,14 +59,15 @@ static double chunks_time(const struct attention_problem *problem, int64_t rank,
 /* Kernels of the slowest rank, or of the one asked for, and of the mean. */
 static void time_chunks(const struct attention_problem *problem, bool is_backward, struct gather_times *times)
 {
+    if (problem->has_rank) {
+        times->kernel_s = times->mean_kernel_s = chunks_time(problem, problem->rank, is_backward);
+        return;
+    }
     times->kernel_s = times->mean_kernel_s = 0;
     for (int64_t r = 0; r < problem->ranks; r++) {
-        if (problem->has_rank && r != problem->rank) {
-            continue;
-        }
         double rank_s = chunks_time(problem, r, is_backward);
         times->kernel_s = fmax(times->kernel_s, rank_s);
-        times->mean_kernel_s += rank_s / (double)(problem->has_rank ? 1 : problem->ranks);
+        times->mean_kernel_s += rank_s / (double)problem->ranks;
     }
 }
 

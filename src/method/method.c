@@ -204,18 +204,21 @@ static double beside_transfer(const struct attention_problem *problem, const str
     return fmax(link_s, shared_s + beside->other_s);
 }
 
-/* A copy inside the GPU runs on its multiprocessors, before what was queued at a lower priority; for nothing while the kernel
- * starts, and where enough of them are idle. */
+/* A copy inside the GPU runs on some of its multiprocessors, at a higher priority: they are its own as soon as a block ends, or at
+ * once where enough are idle; and for nothing while the kernel starts. */
 static double beside_copy(const struct attention_problem *problem, const struct attention_tiling *tiling,
-                          const struct beside *beside, double blocks, double link_s)
+                          const struct attention_call *call, const struct beside *beside, double link_s)
 {
+    const struct gpu_spec *gpu = &problem->hardware->gpu;
     const struct attention_harness *harness = &problem->curve->harness;
-    double sm_count = problem->hardware->gpu.sm_count.value;
-    double idle = fmax(sm_count - blocks, 0);
-    double displaced = 1 - fmin(idle / harness->copy_sms.value, 1);
-    double start_s = tiling->start.value / problem->curve->clock.most_hz.value;
-    double busy_s = beside->kernel_s > 0 ? beside->kernel_s + displaced * fmax(link_s - start_s, 0) : 0;
     double waited_s = link_s >= beside->kernel_s && link_s > 0 ? harness->wait.value : 0;
+    if (beside->kernel_s <= 0) {
+        return link_s + waited_s + beside->other_s;
+    }
+    double cycles = attention_cycles(gpu, tiling, call);
+    double hz = cycles / beside->kernel_s;
+    const struct guest_blocks copies = {harness->copy_sms.value, fmax(link_s * hz - tiling->start.value, 0)};
+    double busy_s = attention_cycles_beside(gpu, tiling, call, &copies) / hz;
     return fmax(link_s, busy_s) + waited_s + beside->other_s;
 }
 
@@ -226,9 +229,8 @@ double problem_beside(const struct attention_problem *problem, const struct besi
     if (tiling == NULL) {
         return problem_overlapped(problem, beside->kernel_s + beside->other_s, link_s);
     }
-    double blocks = attention_thread_blocks(tiling, &call);
-    return problem->is_local ? beside_copy(problem, tiling, beside, blocks, link_s)
-                             : beside_transfer(problem, beside, blocks, link_s);
+    return problem->is_local ? beside_copy(problem, tiling, &call, beside, link_s)
+                             : beside_transfer(problem, beside, attention_thread_blocks(tiling, &call), link_s);
 }
 
 /* On one rank every exchange but the materialised scores is the plain kernel. */

@@ -94,6 +94,8 @@ struct report_figures {
     const char *const *parts; /* REPORT_HEADLINE_PARTS of them, "" for none */
 };
 void report_figures_print(const struct report_style *style, const struct report_figures *lines, int n_lines);
+/* "12.3 s (11.9-12.8)", "198 ms (190-207)": with the interval where there is one. */
+const char *report_step_text(struct sp_arena *arena, const struct estimate *estimate);
 /* "fits, 40.3 GiB left" */
 const char *report_fit_text(struct sp_arena *arena, const struct estimate *estimate);
 /* What was asked, from the version to the layout, into an open tree (estimate_json.c). */

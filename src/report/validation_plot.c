@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Colours of Okabe and Ito, which differ to every kind of eye; symbols tell apart what shares one. */
+/* Colours of Okabe and Ito, which differ to every kind of eye; the symbol changes where they begin anew. */
 static const char *const colors[] = {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#000000"};
 static const char grey[] = "#777777";
 /* Symbols of gnuplot: filled circle, triangles, square, diamond, pentagon. */
@@ -283,7 +283,8 @@ static void put_series(const struct picture *picture, int index, enum residual r
         if (n_of[role] == 0) {
             continue;
         }
-        int symbol = symbols[index % (int)SP_COUNT_OF(symbols)] - (role == (int)VALIDATION_FIT ? 1 : 0);
+        int symbol = symbols[index / (int)SP_COUNT_OF(colors) % (int)SP_COUNT_OF(symbols)] -
+                     (role == (int)VALIDATION_FIT ? 1 : 0);
         (void)fprintf(picture->script, ", $r%d_%d_%d using 1:2 with points pt %d ps 0.9 lw 1.3 lc rgb '%s' ",
                       (int)residual, index, role, symbol, colors[index % (int)SP_COUNT_OF(colors)]);
         if (is_named || (role == (int)VALIDATION_FIT && n_of[VALIDATION_JUDGE] > 0)) {

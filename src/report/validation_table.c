@@ -53,7 +53,12 @@ struct report_grid report_validation_grid(struct sp_arena *arena, const struct v
     struct report_column *columns = sp_arena_array(arena, N_ERROR_COLUMNS, sizeof(*columns));
     memcpy(columns, error_columns, sizeof(error_columns));
     columns[KEY].heading = by == VALIDATION_BY_GROUP ? "group" : validation_by_names[by];
-    columns[LEFT_OUT].is_note = by != VALIDATION_BY_QUANTITY; /* what names a row is long */
+    bool has_intervals = false;
+    for (int i = 0; i < n; i++) {
+        has_intervals = has_intervals || summaries[i].n_intervals > 0;
+    }
+    columns[LEFT_OUT].is_note =
+        has_intervals || by != VALIDATION_BY_QUANTITY; /* else there is no room for what names a row */
     struct report_grid grid;
     report_grid_init(&grid, arena, columns, N_ERROR_COLUMNS);
     grid.gap = by == VALIDATION_BY_SOURCE ? 1 : 0;

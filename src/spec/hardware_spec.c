@@ -46,6 +46,7 @@
         FIGURE(gpu_spec, static_power, SP_WATT, 0, 1e5, false, "power at that clock without work"),                    \
         FIGURE(gpu_spec, memory_power, SP_WATT, 1, 1e5, false,                                                         \
                "power at that clock of kernels that only move memory"),                                                \
+        FIGURE(gpu_spec, clock_spread, SP_FRACTION, 0, 0.5, false, "standard deviation of clocks between such GPUs"),  \
         FIGURE(gpu_spec, clock_exponent, SP_PURE, 1, 4, false,                                                         \
                "power beyond static grows with clock to this exponent"),                                               \
         FIGURE(gpu_spec, network_communication_sms, SP_COUNT, 0, 1e5, true,                                            \

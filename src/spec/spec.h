@@ -214,6 +214,7 @@ struct gpu_spec {
     struct sp_figure static_power;      /* at that clock, without work */
     struct sp_figure memory_power;      /* at that clock, under kernels that only move memory */
     struct sp_figure clock_exponent;    /* power beyond static_power grows with the clock to this exponent */
+    struct sp_figure clock_spread;      /* between GPUs of the kind at the power limit: relative standard deviation */
     struct sp_figure
         network_communication_sms;      /* the same for a transfer that leaves the node: the NICs move the data */
     struct sp_figure communication_sms; /* SMs that NCCL's kernels hold while a transfer runs beside compute */

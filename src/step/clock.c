@@ -48,5 +48,6 @@ double step_clock(const struct step_shape *shape)
     const struct clock_share shares[] = {{sums.gemm_s, shape->gpu->gemm.clock.value},
                                          {sums.attention_s[FORWARD], direction_clock(shape, FORWARD)},
                                          {sums.attention_s[BACKWARD], direction_clock(shape, BACKWARD)}};
-    return common_clock(shape->gpu, shares, SP_COUNT_OF(shares), sums.memory_s);
+    double clock_hz = common_clock(shape->gpu, shares, SP_COUNT_OF(shares), sums.memory_s);
+    return clock_hz * slowest_clock_share(shape->gpu, (double)shape->question->run.gpus);
 }

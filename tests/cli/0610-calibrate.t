@@ -76,6 +76,22 @@ test_expect_success 'the latency of a launch is fitted when it is asked for' '
 	test "$(json_get out gpu.launch_latency.value)" = 4163ns
 '
 
+test_expect_success 'logs of nccl-tests, inside a node and between nodes' '
+	logs=$top/tests/import/nccl &&
+	seqplan import "$logs/h100_x8_nvlink_allreduce_dgxc.txt" "$logs/h200_2nodes_1gpu_1nic_allreduce_gke.txt" --db logs.db \
+		>/dev/null 2>&1 &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h100 --run 1 --db logs.db -o h100.json --format json &&
+	test "$(json_get out curves.0.curve)" = "all_reduce over 8 GPUs" &&
+	expect_exit 0 seqplan show hardware ./h100.json &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 --run 2 --db logs.db -o h200.json --format json &&
+	test "$(json_get out curves.0.curve)" = "collectives between nodes" &&
+	test "$(json_get h200.json network.latency.kind)" = fitted &&
+	test "$(json_get h200.json network.bandwidth.kind)" = datasheet &&
+	expect_exit 0 seqplan estimate --model llama-3.1-8b --hardware ./h200.json --nodes 2 --sp 16 --seq 128K &&
+	expect_error 3 "is of an NVIDIA H100 80GB HBM3, but dgx-b200 has B200" \
+		seqplan calibrate --hardware dgx-b200 --run 1 --db logs.db
+'
+
 test_expect_success 'what cannot be is refused in one line' '
 	expect_error 2 "no measurements: name files of them" seqplan calibrate --hardware dgx-h200 &&
 	expect_error 2 "--hardware is missing" seqplan calibrate "$measured/h200-seqplan.jsonl" &&

@@ -12,12 +12,15 @@ test_expect_success 'the page of docs is what the command prints (make validate 
 cat >recompute.pl <<'PERL'
 use strict; use warnings; use JSON::PP;
 local $/; my $answer = JSON::PP->new->decode(<STDIN>);
-my (%errors, $failed);
+my (%errors, %within, $failed);
 for my $row (@{$answer->{rows}}) {
 	my $error = $row->{predicted} / ($row->{measured} || 1) - ($row->{quantity} eq 'fits' ? $row->{measured} : 1);
 	$error = abs $error if $row->{quantity} eq 'fits';
 	$failed .= "$row->{name}: error\n" if abs($error - $row->{error_frac}) > 1e-9;
 	push @{$errors{$row->{role}}{$row->{quantity}}}, $error;
+	my $is_within = defined $row->{low} && $row->{measured} >= $row->{low} && $row->{measured} <= $row->{high};
+	$failed .= "$row->{name}: within\n" if defined $row->{low} && ($is_within xor $row->{within});
+	push @{$within{$row->{role}}{$row->{quantity}}}, $is_within ? 1 : 0 if defined $row->{low};
 }
 for (['summary', 'judge'], ['summary_fit', 'fit']) {
 	my ($key, $role) = @$_;
@@ -31,6 +34,10 @@ for (['summary', 'judge'], ['summary_fit', 'fit']) {
 		$bias += $_ / $n for @signed;
 		my %own = (n => $n, mape_frac => $mean, bias_frac => $bias, max_frac => $sizes[-1],
 			median_frac => ($sizes[int(($n - 1) / 2)] + $sizes[int($n / 2)]) / 2);
+		my @within = @{$within{$role}{$quantity} || []};
+		my $coverage = $found{$quantity}{coverage_frac};
+		$failed .= "$key.$quantity.coverage_frac\n" if @within
+			? abs($coverage - (grep { $_ } @within) / @within) > 1e-9 : defined $coverage;
 		for (keys %own) {
 			$failed .= "$key.$quantity.$_\n" if abs($found{$quantity}{$_} - $own{$_}) > 1e-9;
 		}
@@ -44,7 +51,7 @@ test_expect_success 'JSON: rows and summaries agree; fitted rows are in none of 
 	expect_exit 0 seqplan validate --format json && cp out all.json &&
 	test "$(json_get all.json schema)" = seqplan.validate/1 &&
 	perl recompute.pl <all.json >rows && cat rows &&
-	test "$(json_get all.json summary.step_time_s.coverage_frac)" = null &&
+	test "$(json_get all.json summary.fits.coverage_frac)" = null &&
 	for key in source quantity measured predicted error_frac low high within name group role framework method seq
 	do
 		json_get all.json rows.0.$key || return 1
@@ -164,6 +171,28 @@ test_expect_success 'runs and machines that are not there' '
 	expect_exit 0 seqplan measure --from x61.jsonl --db x61.db &&
 	expect_error 2 "no shipped hardware is named after the GPU of this run (NVIDIA X61" seqplan validate --run 1 --db x61.db &&
 	expect_exit 0 seqplan validate --run 1 --db x61.db --hardware dgx-h200
+'
+
+test_expect_success 'steps of a training log: priced as the log and --settings say' '
+	more="--model llama-3.1-8b --recompute full" &&
+	expect_exit 0 seqplan import "$top/tests/import/training/megatron.log" --gpu "NVIDIA H100" --db log.db &&
+	expect_exit 0 seqplan validate --run 1 --db log.db --settings "$more" --format json && cp out steps.json &&
+	expect_exit 0 seqplan estimate $more --hardware dgx-h100 --framework megatron --gpus 48 --tp 4 --sp 3 --pp 2 --seq 98304 \
+		--global-batch 36 --micro-batch 1 --format json &&
+	test "$(json_get steps.json rows.0.predicted)" = "$(json_get out step_time_s)" &&
+	test "$(json_get steps.json rows.0.measured)" = 8.1103 &&
+	test "$(json_get steps.json rows.1.predicted)" = "$(json_get out peak_allocated_bytes)" &&
+	test "$(json_get steps.json rows.1.measured)" = 63966543872 &&
+	expect_exit 0 seqplan validate --run 1 --db log.db && grep "left out .*--model" out
+'
+
+test_expect_success '--settings: for every row, last; a mistake in them is one error' '
+	expect_exit 0 seqplan validate runs.csv --settings "--set gpu.hbm_bandwidth=1TB/s  --attention fa2" --format json && cp out set.json &&
+	expect_exit 0 seqplan estimate --model llama-3.1-8b --hardware dgx-h100 --gpus 8 --seq 384K --sp 8 --global-batch 3 --zero 3 --attention fa2 \
+		--set gpu.hbm_bandwidth=1TB/s --format json &&
+	test "$(json_get set.json rows.0.predicted)" = "$(json_get out step_time_s)" &&
+	expect_error 2 "--settings: unknown option" seqplan validate --settings "--modle x" &&
+	expect_error 2 "leave out --settings" seqplan validate --settings "--zero 2" --format page
 '
 
 test_expect_success '--device: measures first, and says what is missing' '

@@ -103,7 +103,8 @@ static void bad_sheets_say_where(void **state)
 static bool read_json(struct sp_arena *arena, const char *text, struct validation_source *source, struct sp_error *err)
 {
     struct sp_arena *scratch = sp_arena_open();
-    const struct validation_pricer pricer = validate_pricer(arena, scratch);
+    struct validate_pricing pricing = {.scratch = scratch};
+    const struct validation_pricer pricer = validate_pricer(arena, &pricing);
     const struct sp_json *file = sp_json_parse(arena, "t/x.json", text, err);
     assert_non_null(file);
     bool is_good = validation_read_json(&pricer, "t/x.json", file, source, err);
@@ -179,7 +180,8 @@ static double predicted_step(struct sp_arena *arena, const char *seq)
     const char *const options[] = {"--model=llama-2-7b", "--hardware=dgx-h100", "--gpus=6", "--sp=6", "--zero=3"};
     struct question *question = sp_arena_alloc(arena, sizeof(*question));
     struct estimate *estimate = sp_arena_alloc(arena, sizeof(*estimate));
-    const struct validation_pricer pricer = validate_pricer(arena, arena);
+    struct validate_pricing pricing = {.scratch = arena};
+    const struct validation_pricer pricer = validate_pricer(arena, &pricing);
     for (size_t i = 0; i < SP_COUNT_OF(options); i++) {
         sp_texts_add(&words, "%s", options[i]);
     }
