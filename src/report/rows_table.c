@@ -195,8 +195,7 @@ static void fill_row(const struct view *view, struct report_grid *grid, int row)
         const struct sp_json *value = report_tree_at(answer, figures[i].path);
         assert(is_known(value) || figures[i].is_optional);
         if (view->has_figure[i]) {
-            report_grid_text(grid, column++, "%s",
-                             is_known(value) ? figures[i].text(view->arena, value, answer) : "");
+            report_grid_text(grid, column++, "%s", is_known(value) ? figures[i].text(view->arena, value, answer) : "");
         }
     }
 }
