@@ -500,6 +500,27 @@ static void few_sizes_scale_the_table_or_leave_it(void **state)
     assert_non_null(strstr(curve_of(bench, "all_reduce over 3 GPUs")->reason, "3 sizes: latency and bandwidth need 5"));
 }
 
+/* Sends round a ring of 8: the file has 2 ranks alone. What is fitted is read: hops of a ring of 8 take what was measured, those of 2
+ * stay. */
+static void a_ring_of_many_gets_a_table_of_its_own(void **state)
+{
+    struct bench *bench = *state;
+    const struct group_placement eight = {.size = 8, .stride = 1, .nodes = 1, .ranks_per_node = 8};
+    const struct group_placement two = {.size = 2, .stride = 1, .nodes = 1, .ranks_per_node = 2};
+    for (double bytes = 1024; bytes < 1e9; bytes *= 1.9) {
+        add_timed(bench, "collective",
+                  sp_format(bench->arena, "\"operation\":\"send-recv-ring\",\"ranks\":8,\"message_bytes\":%.0f", bytes),
+                  0, 17e-6 + floor(bytes) / 250e9);
+    }
+    must_run(bench, 1U << MEASUREMENT_COLLECTIVE);
+    assert_non_null(curve_of(bench, "send_receive over 8 GPUs")->model);
+    for (double bytes = 5000; bytes < 5e8; bytes *= 7) {
+        assert_close(hop_time(bench->out.after, &eight, bytes), 17e-6 + bytes / 250e9, 0.03);
+        assert_close(hop_time(bench->out.after, &two, bytes), hop_time(bench->out.before, &two, bytes), 1e-12);
+    }
+    assert_true(bench->out.groups[MEASUREMENT_COLLECTIVE].after.median < 0.02);
+}
+
 /* Attention without a mask over 8192 tokens, 17 of 132 multiprocessors taken: 1 / (1 - 17/132) = 1.148 times as long. */
 static void multiprocessors_held_come_back(void **state)
 {
@@ -798,6 +819,7 @@ int main(void)
         TEST(nics_that_are_not_the_files_are_refused),
         TEST(a_factor_is_enough_where_it_predicts_as_well),
         TEST(few_sizes_scale_the_table_or_leave_it),
+        TEST(a_ring_of_many_gets_a_table_of_its_own),
         TEST(multiprocessors_held_come_back),
         TEST(another_run_lies_within_the_spreads),
         TEST(other_machines_and_empty_runs_are_refused),
