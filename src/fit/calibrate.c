@@ -1,12 +1,11 @@
 /* A hardware file fitted to measurements: what the lines determine is replaced, with its interval and its source, and the
  * rest stays word for word. */
 #include "fit/fit_internal.h"
+#include "fit/gpu_name.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 enum { FIGURE_DIGITS = 4, FIT_DIGITS = 5 };
 static const int overlap_group = N_MEASUREMENT_GROUPS;
@@ -193,56 +192,6 @@ static void collect_lines(struct calibration_work *work)
         sp_format(work->arena, "fitted to %s", sp_join(work->arena, sources.items, sources.count, "; "));
 }
 
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) != 0;
-}
-
-/* The next run of letters and digits of the text, from *at on; its length, 0 at the end. */
-static size_t next_word(const char **at)
-{
-    while (**at != '\0' && !is_word(**at)) {
-        ++*at;
-    }
-    size_t length = 0;
-    while (is_word((*at)[length])) {
-        length++;
-    }
-    return length;
-}
-
-/* "H100", "A40", "GB300": letters, then two digits or more. */
-static bool is_chip(const char *word, size_t length)
-{
-    size_t letters = 0;
-    while (letters < length && isalpha((unsigned char)word[letters]) != 0) {
-        letters++;
-    }
-    size_t digits = letters;
-    while (digits < length && isdigit((unsigned char)word[digits]) != 0) {
-        digits++;
-    }
-    return letters > 0 && digits == length && digits >= letters + 2;
-}
-
-/* Whether the name of a GPU says that it is another than the title's: both name a chip, and not the same. */
-static bool is_other_chip(const char *name, const char *title)
-{
-    for (size_t length = next_word(&name); length > 0; name += length, length = next_word(&name)) {
-        const char *at = title;
-        bool is_named = false;
-        bool is_same = false;
-        for (size_t n = next_word(&at); n > 0; at += n, n = next_word(&at)) {
-            is_named = is_named || is_chip(at, n);
-            is_same = is_same || (n == length && strncasecmp(at, name, n) == 0);
-        }
-        if (is_chip(name, length)) {
-            return is_named && !is_same;
-        }
-    }
-    return false;
-}
-
 /* What a log of another program does not say of its machine is taken on trust. */
 static bool check_machine(const struct calibration_work *work, const struct calibration_run *run, struct sp_error *err)
 {
@@ -252,7 +201,7 @@ static bool check_machine(const struct calibration_work *work, const struct cali
     double memory = machine_number(run->machine, "hbm_bytes");
     bool is_other = (sms > 0 && fabs(sms - gpu->sm_count.value) > 0.5) ||
                     (memory > 0 && fabs(memory / gpu->hbm_capacity.value - 1) > memory_tolerance);
-    if (!is_other && is_other_chip(machine_text(run->machine, "gpu"), gpu->title)) {
+    if (!is_other && gpu_name_is_other(machine_text(run->machine, "gpu"), gpu->title)) {
         return sp_fail(err, SP_ERROR_INPUT, "run %s is of an %s, but %s has %s: name the hardware that was measured",
                        run->key, machine_text(run->machine, "gpu"), work->out->before->name, gpu->title);
     }
@@ -265,6 +214,21 @@ static bool check_machine(const struct calibration_work *work, const struct cali
                    run->key, machine_text(run->machine, "gpu"), sms, sp_quantity_print(work->arena, memory, SP_BYTES),
                    work->out->before->name, gpu->title, gpu->sm_count.value,
                    sp_quantity_print(work->arena, gpu->hbm_capacity.value, SP_BYTES));
+}
+
+/* Hardware whose title names no chip is no help: the runs must then be of one GPU among themselves. */
+static bool check_one_machine(const struct calibration_request *request, struct sp_error *err)
+{
+    const char *first = "";
+    for (size_t i = 0; i < request->n_runs; i++) {
+        const char *gpu = machine_text(request->runs[i].machine, "gpu");
+        if (gpu_name_has_chip(gpu) && gpu_name_is_other(gpu, first)) {
+            return sp_fail(err, SP_ERROR_INPUT, "the runs are of different GPUs, %s and %s: calibrate each on its own",
+                           first, gpu);
+        }
+        first = gpu_name_has_chip(first) ? first : gpu;
+    }
+    return true;
 }
 
 /* Curves belong to the power limit that they were measured under. */
@@ -516,6 +480,9 @@ bool calibrate(struct sp_arena *arena, const struct calibration_request *request
         if (!check_machine(&work, &request->runs[i], err)) {
             return false;
         }
+    }
+    if (!check_one_machine(request, err)) {
+        return false;
     }
     collect_lines(&work);
     fit_groups(&work);

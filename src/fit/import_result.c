@@ -1,4 +1,5 @@
 /* What an importer says of each line, and the runs that it makes. */
+#include "fit/gpu_name.h"
 #include "fit/import_internal.h"
 
 #include <inttypes.h>
@@ -81,6 +82,21 @@ void import_add_run(struct import_result *result, const struct store_import *run
     added->n_planned = (int64_t)run->n_rows;
     added->is_finished = true;
     result->n_measurements += (int64_t)run->n_rows;
+}
+
+bool import_settle_gpu(struct import_result *result, const char *logged, const char *given, const char **gpu,
+                       struct sp_error *err)
+{
+    *gpu = given != NULL ? given : logged;
+    if (given == NULL || logged == NULL || strcmp(given, logged) == 0) {
+        return true;
+    }
+    if (!gpu_name_has_chip(given) || !gpu_name_has_chip(logged)) {
+        sp_texts_add(&result->warnings, "the log names the GPU %s, --gpu says %s: kept as %s", logged, given, given);
+        return true;
+    }
+    return !gpu_name_is_other(given, logged) ||
+           sp_fail(err, SP_ERROR_INPUT, "the log names the GPU %s, --gpu says %s: leave --gpu out", logged, given);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */

@@ -395,7 +395,11 @@ bool import_training(struct sp_arena *arena, const struct import_log_source *sou
         log.facts[i] = -1;
     }
     read_lines(&log, source);
-    const char *gpu = given->gpu != NULL ? given->gpu : log.gpu;
+    const char *gpu = NULL;
+    if (!import_settle_gpu(result, log.gpu, given->gpu, &gpu, err)) {
+        sp_error_prefix(err, "%s", source->text->name);
+        return false;
+    }
     if (!settle_batch(&log, source, given, err) || !check_log(&log, source, gpu, err)) {
         return false;
     }

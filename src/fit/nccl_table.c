@@ -402,7 +402,11 @@ bool nccl_identify(struct import_result *result, const struct nccl_table *table,
                    struct nccl_identity *identity, struct sp_error *err)
 {
     struct sp_arena *arena = result->arena;
-    *identity = (struct nccl_identity){.gpu = given->gpu != NULL ? given->gpu : table->ranks.gpu};
+    *identity = (struct nccl_identity){.gpu = NULL};
+    if (!import_settle_gpu(result, table->ranks.gpu, given->gpu, &identity->gpu, err)) {
+        sp_error_prefix(err, "table at line %lld", (long long)table->first_line);
+        return false;
+    }
     if (count_usable(table) == 0) {
         return fail_table(table, err, "no row has a size and a time: expected rows that were not cut off");
     }

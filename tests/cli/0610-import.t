@@ -100,8 +100,10 @@ test_expect_success 'files that cannot be read, and commands that make no sense'
 '
 
 test_expect_success 'training logs are measured steps' '
+	expect_error 3 "torchtitan.log: the log names the GPU NVIDIA H100 80GB HBM3, --gpu says NVIDIA H200: leave --gpu out" \
+		seqplan import logs/training/torchtitan.log --gpu "NVIDIA H200" --db e.db &&
 	expect_exit 0 seqplan import logs/training/megatron.log logs/training/torchtitan.log logs/training/nanotron.log \
-		logs/training/deepspeed.log --gpu "NVIDIA H200" --db e.db --format json && cp out answer.json &&
+		logs/training/deepspeed.log --gpu "NVIDIA H100" --db e.db --format json && cp out answer.json &&
 	for i in 0 1 2 3
 	do
 		test "$(json_get answer.json files.$i.measurements)" = 1 || return 1

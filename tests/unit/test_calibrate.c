@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char machine_text[] =
     "{\"kind\":\"machine\",\"schema\":\"seqplan.device/1\",\"gpu\":\"NVIDIA H200\",\"gpus\":8,\"sm_count\":132,"
@@ -638,6 +639,40 @@ static void other_machines_and_empty_runs_are_refused(void **state)
     assert_int_equal(err.kind, SP_ERROR_INPUT);
 }
 
+/* Lines that say no more than a name; and hardware whose GPU has a title of no chip, which runs of any one GPU fit. */
+static void names_of_gpus_are_compared(void **state)
+{
+    struct bench *bench = *state;
+    struct sp_error err;
+    struct measurement machines[2];
+    add_elementwise(bench);
+    must_run(bench, 1U << MEASUREMENT_ELEMENTWISE);
+    const struct sp_json *fitted = bench->out.file;
+    parse(bench->arena, "{\"kind\":\"machine\",\"schema\":\"seqplan.device/1\",\"gpu\":\"NVIDIA A100-SXM4-80GB\"}",
+          &machines[0]);
+    parse(bench->arena, "{\"kind\":\"machine\",\"schema\":\"seqplan.device/1\",\"gpu\":\"NVIDIA H200\"}", &machines[1]);
+    bench->run.machine = machines[0].json;
+    assert_false(calibrate(bench->arena, &bench->request, &bench->out, &err));
+    assert_error_contains(&err, "run 77 is of an NVIDIA A100-SXM4-80GB, but dgx-h200 has H200 SXM 141GB");
+    char path[] = "/tmp/seqplan-calibrate-XXXXXX";
+    const int descriptor = mkstemp(path);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    assert_non_null(file);
+    const struct sp_json *untitled =
+        json_with_at(bench->arena, fitted, "gpu.title", json_text(bench->arena, "our accelerator"));
+    report_tree_write(untitled, file);
+    assert_int_equal(fclose(file), 0);
+    const struct calibration_run runs[] = {
+        bench->run, {.key = "78", .machine = machines[1].json, .rows = bench->lines, .n_rows = (size_t)bench->n}};
+    bench->request.hardware = path;
+    assert_true(calibrate(bench->arena, &bench->request, &bench->out, &err));
+    bench->request.runs = runs;
+    bench->request.n_runs = SP_COUNT_OF(runs);
+    assert_false(calibrate(bench->arena, &bench->request, &bench->out, &err));
+    assert_error_contains(&err, "the runs are of different GPUs, NVIDIA A100-SXM4-80GB and NVIDIA H200");
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Every form of the answer, and the file: what is not a number has no place in them. */
 static void print_all(struct bench *bench)
 {
@@ -823,6 +858,7 @@ int main(void)
         TEST(multiprocessors_held_come_back),
         TEST(another_run_lies_within_the_spreads),
         TEST(other_machines_and_empty_runs_are_refused),
+        TEST(names_of_gpus_are_compared),
         TEST(nonsense_is_survived),
         TEST(lines_are_priced_by_the_model),
         TEST(trays_of_a_rack_are_one_node),

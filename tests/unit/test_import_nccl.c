@@ -575,6 +575,20 @@ static void run_is_known_by_what_it_says(void **state)
     assert_string_not_equal(first.runs[0].run.key, other.runs[0].run.key);
 }
 
+/* The list of devices says H100: another chip is a mistake, a name of none a name. */
+static void gpu_that_is_not_the_logs_is_refused(void **state)
+{
+    struct sp_arena *arena = *state;
+    const char *text = sp_format(arena, "%s%s%s", RANKS, HEADING, good);
+    refuse(arena, text, (struct import_given){.gpu = "b200-sxm"},
+           "table at line 6: the log names the GPU NVIDIA H100 80GB HBM3, --gpu says b200-sxm: leave --gpu out");
+    const struct import_result named = take(arena, text, (struct import_given){.gpu = "h100-sxm"});
+    assert_int_equal(named.warnings.count, 0);
+    const struct import_result odd = take(arena, text, (struct import_given){.gpu = "ours"});
+    assert_int_equal(odd.warnings.count, 1);
+    assert_non_null(strstr(odd.warnings.items[0], "--gpu says ours: kept as ours"));
+}
+
 /* NCCL_DEBUG=INFO tells ranks and nodes of every communicator; the largest is the one that was timed. */
 static void ranks_and_nodes_from_the_messages_of_nccl(void **state)
 {
@@ -744,6 +758,7 @@ int main(void)
         TEST(endless_names_are_cut),
         TEST(same_size_again_is_another_measurement),
         TEST(run_is_known_by_what_it_says),
+        TEST(gpu_that_is_not_the_logs_is_refused),
         TEST(ranks_and_nodes_from_the_messages_of_nccl),
         TEST(settings_of_the_environment),
         TEST(versions_of_nccl),
