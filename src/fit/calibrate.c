@@ -170,23 +170,14 @@ static bool is_repeated(const struct calibration_request *request, size_t run)
     return false;
 }
 
-static void collect_lines(struct calibration_work *work)
+static void name_source(struct calibration_work *work)
 {
     const struct calibration_request *request = work->request;
     struct sp_texts sources = {.arena = work->arena};
-    size_t n = 0;
     for (size_t i = 0; i < request->n_runs; i++) {
-        n += request->runs[i].n_rows;
-    }
-    work->lines = sp_arena_array(work->arena, n + 1, sizeof(const struct measurement *));
-    for (size_t i = 0; i < request->n_runs; i++) {
-        for (size_t j = 0; j < request->runs[i].n_rows && !is_repeated(request, i); j++) {
-            const struct measurement *line = &request->runs[i].rows[j];
-            if (line->kind == MEASUREMENT_TIMED) {
-                work->lines[work->n_lines++] = line;
-            }
+        if (!is_repeated(request, i)) {
+            sp_texts_add(&sources, "%s", run_text(work->arena, &request->runs[i]));
         }
-        sp_texts_add(&sources, "%s", run_text(work->arena, &request->runs[i]));
     }
     work->out->source =
         sp_format(work->arena, "fitted to %s", sp_join(work->arena, sources.items, sources.count, "; "));
@@ -450,8 +441,36 @@ static void fit_groups(struct calibration_work *work)
     }
 }
 
-static bool check_fitted(struct calibration *out, struct sp_error *err)
+/* Why nothing was tried: the lines cannot be, or the model has no use for them, or there are none. */
+static bool fail_without_curves(const struct calibration_work *work, struct sp_error *err)
 {
+    const struct calibration *out = work->out;
+    const struct fit_machine machine = {out->before, work->request->kernel};
+    int64_t n_lines = 0;
+    const char *reason = out->remarks.count > 0 ? out->remarks.items[out->remarks.count - 1] : NULL;
+    for (size_t i = 0; i < work->n_lines; i++) {
+        struct sp_error why;
+        double seconds = 0;
+        const struct measurement *line = work->lines[i];
+        if (!calibration_has(work, line->group)) {
+            continue;
+        }
+        if (n_lines++ == 0) {
+            bool is_priced = fit_predict(work->arena, &machine, line, &seconds, &why);
+            reason = sp_format(work->arena, "%s: %s", line->key, is_priced ? "no curve is fitted to such" : why.text);
+        }
+    }
+    if (reason != NULL) {
+        return sp_fail(err, SP_ERROR_INPUT, "nothing to fit: no line of the groups asked for can be used: %s", reason);
+    }
+    return sp_fail(err, SP_ERROR_INPUT,
+                   "nothing to fit: the runs hold no timed line of the groups asked for; 'seqplan measure --full' "
+                   "makes them");
+}
+
+static bool check_fitted(const struct calibration_work *work, struct sp_error *err)
+{
+    struct calibration *out = work->out;
     for (int64_t i = 0; i < out->n_curves; i++) {
         out->n_fitted += out->curves[i].model != NULL ? 1 : 0;
     }
@@ -459,9 +478,7 @@ static bool check_fitted(struct calibration *out, struct sp_error *err)
         return true;
     }
     if (out->n_curves == 0) {
-        return sp_fail(err, SP_ERROR_INPUT,
-                       "nothing to fit: the runs hold no timed line of the groups asked for; 'seqplan measure --full' "
-                       "makes them");
+        return fail_without_curves(work, err);
     }
     return sp_fail(err, SP_ERROR_INPUT, "nothing can be fitted: %s: %s; measure more: %s", out->curves[0].what,
                    out->curves[0].reason,
@@ -471,7 +488,7 @@ static bool check_fitted(struct calibration *out, struct sp_error *err)
 bool calibrate(struct sp_arena *arena, const struct calibration_request *request, struct calibration *calibration,
                struct sp_error *err)
 {
-    *calibration = (struct calibration){.advice = {.arena = arena}};
+    *calibration = (struct calibration){.advice = {.arena = arena}, .remarks = {.arena = arena}};
     struct calibration_work work = {.arena = arena, .request = request, .out = calibration};
     if (!open_file(&work, err)) {
         return false;
@@ -484,9 +501,10 @@ bool calibrate(struct sp_arena *arena, const struct calibration_request *request
     if (!check_one_machine(request, err)) {
         return false;
     }
-    collect_lines(&work);
+    name_source(&work);
+    calibration_take_lines(&work);
     fit_groups(&work);
-    if (!check_fitted(calibration, err)) {
+    if (!check_fitted(&work, err)) {
         return false;
     }
     calibration->file = work.file;

@@ -217,9 +217,11 @@ struct calibration_work {
     const struct calibration_request *request;
     struct calibration *out;
     const struct sp_json *file;       /* the hardware file, its GPU (and network, when fitted) inside */
-    const struct measurement **lines; /* timed, of all runs; a run given twice counts once */
+    const struct measurement **lines; /* timed, of all runs, without what repeats and what cannot be */
     size_t n_lines;
 };
+/* Fills the lines, and remarks of what is left out (calibrate_lines.c). */
+void calibration_take_lines(struct calibration_work *work);
 bool calibration_has(const struct calibration_work *work, enum measurement_group group);
 /* A new curve in the list, refused until it has a model. */
 struct calibration_curve *calibration_curve_add(struct calibration_work *work, enum measurement_group group,

@@ -60,6 +60,16 @@ test_expect_success 'stored runs, by number, give what their file gives' '
 	json_get out gpu.gemm.rows >twice && json_get stored gpu.gemm.rows >once && cmp once twice
 '
 
+test_expect_success 'a shorter copy before it, and lines that are there twice: a file gives what its stored copy gives' '
+	head -n 200 "$measured/h200-seqplan.jsonl" >short.jsonl &&
+	{ cat "$measured/h200-seqplan.jsonl" && grep "\"group\":\"gemm\"" "$measured/h200-seqplan.jsonl"; } >double.jsonl &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 short.jsonl double.jsonl --only gemm -o - && cmp stored out &&
+	seqplan measure --from double.jsonl --db double.db >/dev/null 2>&1 &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 --run 1 --db double.db --only gemm -o - && cmp stored out &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 double.jsonl --only gemm --format json &&
+	grep "lines of a run repeat one that came before under the same key: only the first counts" out
+'
+
 test_expect_success 'every format' '
 	for format in table markdown csv json
 	do
