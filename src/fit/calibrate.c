@@ -29,6 +29,31 @@ struct calibration_curve *calibration_curve_add(struct calibration_work *work, e
     return curve;
 }
 
+void calibration_curve_refuse(struct calibration_curve *curve, const char *reason)
+{
+    curve->model = NULL;
+    curve->reason = reason;
+    curve->held_out = -1;
+    curve->n_parameters = 0;
+    curve->n_covariance = 0;
+}
+
+bool calibration_curve_holds(struct sp_arena *arena, struct calibration_curve *curve)
+{
+    static const double most_spread = 0.5; /* as far as a parameter may be from its value */
+    if (curve->spread <= most_spread) {
+        return true;
+    }
+    calibration_curve_refuse(curve, sp_format(arena,
+                                              "calls scatter by %.0f %% around any curve (a standard deviation), more "
+                                              "than %.0f %%",
+                                              100 * curve->spread, 100 * most_spread));
+    curve->advice =
+        sp_format(arena, "a machine that does nothing else meanwhile: seqplan measure --full --new --only %s",
+                  measurement_group_names[curve->group]);
+    return false;
+}
+
 void calibration_parameter_add(struct calibration_curve *curve, const struct calibration_parameter *parameter)
 {
     assert(curve->n_parameters < CALIBRATION_PARAMETERS);
@@ -418,26 +443,50 @@ static void advise(struct calibration *out)
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
+/* What a fit made of the file must be a machine; else the file stays as it was, and what was fitted says why. */
+static void fit_whole_or_not(struct calibration_work *work, void (*fit)(struct calibration_work *))
+{
+    struct calibration *out = work->out;
+    const struct sp_json *file = work->file;
+    const int64_t n_curves = out->n_curves;
+    struct hardware_spec *read = sp_arena_alloc(work->arena, sizeof(*read));
+    struct sp_error err = {.kind = SP_ERROR_NONE};
+    fit(work);
+    if (work->file == file || hardware_from_json(work->arena, work->request->name, work->file, read, &err)) {
+        return;
+    }
+    work->file = file;
+    for (int64_t i = n_curves; i < out->n_curves; i++) {
+        if (out->curves[i].model != NULL) {
+            calibration_curve_refuse(
+                &out->curves[i],
+                sp_format(work->arena, "what was fitted is no machine (%s): are the lines in seconds, bytes and FLOP?",
+                          err.text));
+        }
+    }
+}
+
 static void fit_groups(struct calibration_work *work)
 {
+    static const struct {
+        enum measurement_group group;
+        void (*fit)(struct calibration_work *);
+    } fits[] = {
+        {MEASUREMENT_COPY, calibrate_copy},
+        {MEASUREMENT_GEMM, calibrate_gemm},
+        {MEASUREMENT_ATTENTION, calibrate_attention},
+        {MEASUREMENT_ELEMENTWISE, calibrate_elementwise},
+        {MEASUREMENT_COPY, calibrate_pcie},
+        {MEASUREMENT_LATENCY, calibrate_launch},
+        {MEASUREMENT_COLLECTIVE, calibrate_collectives},
+        {MEASUREMENT_COLLECTIVE, calibrate_overlap}, /* after attention and matrix products */
+        {MEASUREMENT_COLLECTIVE, calibrate_network}, /* after those inside a node */
+    };
     take_power_limit(work);
-    if (calibration_has(work, MEASUREMENT_COPY)) {
-        calibrate_copy(work);
-    }
-    if (calibration_has(work, MEASUREMENT_GEMM)) {
-        calibrate_gemm(work);
-    }
-    if (calibration_has(work, MEASUREMENT_ATTENTION)) {
-        calibrate_attention(work);
-    }
-    if (calibration_has(work, MEASUREMENT_ELEMENTWISE)) {
-        calibrate_elementwise(work);
-    }
-    calibrate_host(work);
-    if (calibration_has(work, MEASUREMENT_COLLECTIVE)) {
-        calibrate_collectives(work);
-        calibrate_overlap(work);
-        calibrate_network(work);
+    for (size_t i = 0; i < SP_COUNT_OF(fits); i++) {
+        if (calibration_has(work, fits[i].group)) {
+            fit_whole_or_not(work, fits[i].fit);
+        }
     }
 }
 

@@ -799,6 +799,31 @@ static void placements_that_cannot_be_say_so(void **state)
     }
 }
 
+/* Products that scatter by a factor of 7, always slower than they could be; element-wise kernels are good. */
+static void a_noisy_group_stays_as_it_stood(void **state)
+{
+    struct bench *bench = *state;
+    add_elementwise(bench);
+    const int n_good = bench->n;
+    for (int i = 0; i < 40; i++) {
+        const double slower = 40 * exp(2 * normal(&bench->random));
+        add(bench, "gemm",
+            sp_format(bench->arena, "\"pass\":\"forward\",\"m\":8192,\"n\":6144,\"k\":%d", 1024 + 512 * (i % 20)), 0);
+        bench->lines[bench->n - 1].median_s *= fmax(slower, 1);
+    }
+    must_run(bench, 1U << MEASUREMENT_GEMM | 1U << MEASUREMENT_ELEMENTWISE);
+    const struct calibration_curve *products = curve_of(bench, "matrix products, forward");
+    assert_null(products->model);
+    assert_non_null(strstr(products->reason, "% around any curve (a standard deviation), more than 50 %"));
+    assert_int_equal(products->n_parameters, 0);
+    assert_int_equal(curve_of(bench, "element-wise")->n_points, n_good);
+    assert_int_equal(bench->out.n_fitted, 1);
+    assert_int_equal(bench->out.after->gpu.gemm.kind, bench->out.before->gpu.gemm.kind);
+    assert_close(bench->out.after->gpu.gemm.spread, bench->out.before->gpu.gemm.spread, 0);
+    assert_close(bench->out.after->gpu.gemm.ceiling[PASS_FORWARD].value,
+                 bench->out.before->gpu.gemm.ceiling[PASS_FORWARD].value, 0);
+}
+
 /* Every form of the answer, and the file: what is not a number has no place in them. */
 static void print_all(struct bench *bench)
 {
@@ -989,6 +1014,7 @@ int main(void)
         TEST(what_the_machine_cannot_is_left_out),
         TEST(times_that_cannot_be_take_their_group_along),
         TEST(placements_that_cannot_be_say_so),
+        TEST(a_noisy_group_stays_as_it_stood),
         TEST(nonsense_is_survived),
         TEST(lines_are_priced_by_the_model),
         TEST(trays_of_a_rack_are_one_node),
