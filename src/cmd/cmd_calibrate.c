@@ -58,6 +58,23 @@ static bool check_options(const struct command_options *options, const struct sp
     return true;
 }
 
+/* Measurements, the store, the hardware that was named: -o overwrites none of them. */
+static bool check_output(struct command_context *context, const struct command_options *options,
+                         const struct sp_texts *files, struct sp_error *err)
+{
+    struct sp_texts inputs = {.arena = context->arena};
+    struct sp_error ignored;
+    for (size_t i = 0; i < files->count; i++) {
+        sp_texts_add(&inputs, "%s", files->items[i]);
+    }
+    command_add_store(&inputs, options->db);
+    const char *hardware = data_find(context->arena, "hardware", options->request.hardware, &ignored);
+    if (hardware != NULL) {
+        sp_texts_add(&inputs, "%s", hardware);
+    }
+    return command_check_output(options->calibrate.output, &inputs, err);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------------------------- */
 
 struct gathered_runs {
@@ -190,7 +207,8 @@ bool cmd_calibrate(struct command_context *context, int argc, char **argv, struc
     const char *path = options.calibrate.output;
     struct calibration_request request = {.hardware = options.request.hardware, .kernel = "seqplan"};
     struct calibration calibration;
-    if (!check_options(&options, &files, err) || !read_groups(options.calibrate.only, &request.groups, err) ||
+    if (!check_options(&options, &files, err) || !check_output(context, &options, &files, err) ||
+        !read_groups(options.calibrate.only, &request.groups, err) ||
         !gather_runs(context, &options, &files, &runs, err)) {
         return false;
     }

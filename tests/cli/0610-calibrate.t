@@ -102,6 +102,23 @@ test_expect_success 'logs of nccl-tests, inside a node and between nodes' '
 		seqplan calibrate --hardware dgx-b200 --run 1 --db logs.db
 '
 
+test_expect_success '-o overwrites nothing that is read, by whatever path' '
+	cp "$measured/h200-seqplan.jsonl" own.jl && ln -sf own.jl link.jl && cp mine.json kept.json &&
+	for output in own.jl ./own.jl link.jl "$PWD/own.jl"
+	do
+		expect_error 2 "would overwrite own.jl, which is read: name another file" \
+			seqplan calibrate --hardware dgx-h200 own.jl --only gemm -o "$output" || return 1
+	done &&
+	expect_error 2 "would overwrite standard input" \
+		sh -c "\"$SEQPLAN\" calibrate --hardware dgx-h200 - --only gemm -o own.jl <own.jl" &&
+	expect_error 2 "would overwrite ./mine.json" seqplan calibrate --hardware ./mine.json own.jl --only gemm -o mine.json &&
+	expect_error 2 "would overwrite runs.db" seqplan calibrate --hardware dgx-h200 --run 1 --db runs.db -o runs.db &&
+	expect_error 2 "would overwrite runs.db" seqplan measure --run 1 --db runs.db -o runs.db &&
+	expect_error 2 "would overwrite own.jl" seqplan measure --from own.jl --db runs.db -o own.jl &&
+	cmp "$measured/h200-seqplan.jsonl" own.jl && cmp kept.json mine.json && test -L link.jl &&
+	expect_exit 0 seqplan show run 1 --db runs.db
+'
+
 test_expect_success 'what cannot be is refused in one line' '
 	expect_error 2 "no measurements: name files of them" seqplan calibrate --hardware dgx-h200 &&
 	expect_error 2 "--hardware is missing" seqplan calibrate "$measured/h200-seqplan.jsonl" &&

@@ -165,6 +165,15 @@ test_expect_success 'a node of bridged pairs, on standard output' '
 	expect_exit 0 seqplan estimate --model llama-3.1-8b --hardware ./pairs.json --gpus 8 --seq 64K --sp 8 --zero 3
 '
 
+test_expect_success '-o overwrites no file that is read' '
+	cp logs/topo/h100_sxm_8gpu_nonic.txt in.txt &&
+	expect_error 2 "would overwrite in.txt, which is read: name another file" \
+		seqplan import in.txt --gpu h100-sxm -o ./in.txt --db none.db &&
+	expect_error 2 "would overwrite standard input" \
+		sh -c "\"$SEQPLAN\" import - --gpu h100-sxm -o in.txt --db none.db <in.txt" &&
+	cmp logs/topo/h100_sxm_8gpu_nonic.txt in.txt
+'
+
 test_expect_success 'a topology needs the name of its GPU and of the file' '
 	for options in "" "--gpu h100-sxm" "-o x.json"
 	do
