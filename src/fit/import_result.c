@@ -26,6 +26,13 @@ static void add_note(struct import_result *result, int64_t line, const char *rea
         .line = line, .is_taken = reason[0] == '\0', .reason = reason, .text = sp_strdup(result->arena, text)};
 }
 
+static void mark_flawed(struct import_result *result, bool is_taken)
+{
+    struct import_note *note = &result->notes[result->n_notes - 1];
+    note->is_flawed = true;
+    note->is_taken = is_taken;
+}
+
 void import_take(struct import_result *result, int64_t line, const char *format, ...)
 {
     va_list args;
@@ -42,6 +49,27 @@ void import_skip(struct import_result *result, int64_t line, const char *reason,
     add_note(result, line, reason, format, args);
     va_end(args);
     result->n_skipped++;
+}
+
+void import_reject(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_note(result, line, reason, format, args);
+    va_end(args);
+    mark_flawed(result, false);
+    result->n_skipped++;
+}
+
+void import_take_half(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_note(result, line, reason, format, args);
+    va_end(args);
+    mark_flawed(result, true);
+    result->n_taken++;
+    result->n_parts++;
 }
 
 static int compare_notes(const void *a, const void *b)

@@ -431,7 +431,7 @@ const char *nccl_row_flaw(struct sp_arena *arena, const struct nccl_row *row, co
 {
     if (row->flaw != NULL) {
         *text = row->flaw;
-        return "cut off";
+        return row->flaw_class;
     }
     if (row->bytes == 0) {
         *text = "the message has no bytes";
@@ -447,6 +447,8 @@ const char *nccl_row_flaw(struct sp_arena *arena, const struct nccl_row *row, co
     return NULL;
 }
 
+const char nccl_wrong_result[] = "a wrong result";
+
 const char *nccl_half_flaw(struct sp_arena *arena, const struct nccl_row *row, int half,
                            const struct nccl_identity *identity, const char **text)
 {
@@ -459,7 +461,7 @@ const char *nccl_half_flaw(struct sp_arena *arena, const struct nccl_row *row, i
     bool is_counted = own->has_wrong && !own->is_wrong_unknown && floor(own->n_wrong) >= own->n_wrong;
     if (is_counted && own->n_wrong >= 1) {
         *text = sp_format(arena, "%s: %.0f values of the result were wrong", where, own->n_wrong);
-        return "a wrong result";
+        return nccl_wrong_result;
     }
     if (!fits_half(row, half, identity->operation, identity->ranks)) {
         *text = sp_format(arena,

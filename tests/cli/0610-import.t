@@ -48,6 +48,19 @@ test_expect_success 'line by line' '
 	test "$(json_get answer.json files.0.lines.0)" = "{\"line\":5,\"taken\":false,\"text\":\"the message has no bytes\"}"
 '
 
+# 32 rows, 64 halves; every in-place half gets wrong values.
+test_expect_success 'halves and rows that are lost are counted and the first of them named' '
+	log=logs/nccl/h100_x8_nvlink_allreduce_dgxc.txt && sed "s/  0\$/  5/" "$log" >wrong.txt &&
+	expect_exit 0 seqplan import wrong.txt --db lost.db --format json && cp out answer.json &&
+	grep "wrong.txt: line [0-9]*: taken: .*in place: 5 values of the result were wrong" err &&
+	test "$(grep -c ": line [0-9]*: taken" err)" -eq 5 && grep "lines more, which --verbose names" err &&
+	grep "results of the table at line [0-9]* had wrong values: look for the cause" err &&
+	test "$(json_get answer.json files.0.skipped)" = 0 &&
+	lost=$(json_get answer.json files.0.halves_left_out) && test "$lost" -gt 5 &&
+	grep ", 0 skipped, $lost halves left out ($lost a wrong result): $((64 - lost)) measurements" err &&
+	test "$(json_get answer.json files.0.halves_left_out_for)" = "{\"a wrong result\":$lost}"
+'
+
 test_expect_success 'Markdown and CSV' '
 	expect_exit 0 seqplan import logs/nccl/a40_2nodes_x2_sendrecv_small.txt --db b.db --format markdown &&
 	grep "^| logs/nccl/a40.*| nccl-tests | *5 | *0 | *10 | *10 | run 2 *|" out &&

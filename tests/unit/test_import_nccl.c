@@ -682,6 +682,39 @@ static void bad_rows_are_skipped_and_named(void **state)
     }
 }
 
+/* Halves that are lost are counted, one class each; rows that no reader of numbers or types knows are skipped, not overlooked; wrong
+ * results warn. */
+static void what_is_lost_is_counted(void **state)
+{
+    struct sp_arena *arena = *state;
+    static const struct {
+        const char *row, *reason;
+        bool is_taken, is_flawed;
+    } lost[] = {
+        {" 3145728 786432 float sum -1 61.00 51.57 68.76 0 61.00 51.57 68.76 5\n", "a wrong result", true, true},
+        {" 3145728 786432 float sum -1 61.00 51.57 68.76 0 0.00 51.57 68.76 0\n", "no time", true, true},
+        {" 3145728 786432 float sum -1 122.00 51.57 68.76 0 61.00 51.57 68.76 0\n", "bandwidth and time contradict",
+         true, true},
+        {" 3145728 786432 float sum -1 61.00 51.57 68.76 0 61.00\n", "cut off", true, true},
+        {" 999999999999999999999999 786432 float sum -1 61.00 51.57 68.76 0 61.00 51.57 68.76 0\n", "not readable",
+         false, true},
+        {" 3145728 786432 float4x sum -1 61.00 51.57 68.76 0 61.00 51.57 68.76 0\n", "not readable", false, true},
+        {" 0 0 float sum -1 0.06 0.00 0.00 0 0.06 0.00 0.00 0\n", "an empty message", false, false},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(lost); i++) {
+        const struct import_result result =
+            take(arena, sp_format(arena, "%s%s%s%s", RANKS, HEADING, good, lost[i].row), (struct import_given){0});
+        assert_int_equal(result.n_notes, 2);
+        assert_string_equal(result.notes[1].reason, lost[i].reason);
+        assert_int_equal(result.notes[1].is_taken, lost[i].is_taken);
+        assert_int_equal(result.notes[1].is_flawed, lost[i].is_flawed);
+        assert_int_equal(result.n_parts, lost[i].is_taken ? 1 : 0);
+        assert_int_equal(result.n_measurements, lost[i].is_taken ? 3 : 2);
+        assert_int_equal(result.n_skipped, lost[i].is_taken ? 0 : 1);
+        assert_int_equal(result.warnings.count, i == 0 ? 1 : 0);
+    }
+}
+
 static void in_place_that_was_not_measured_is_no_flaw(void **state)
 {
     struct sp_arena *arena = *state;
@@ -763,6 +796,7 @@ int main(void)
         TEST(settings_of_the_environment),
         TEST(versions_of_nccl),
         TEST(bad_rows_are_skipped_and_named),
+        TEST(what_is_lost_is_counted),
         TEST(in_place_that_was_not_measured_is_no_flaw),
         TEST(whole_logs_that_are_of_no_use),
         TEST(hosts_that_are_pods_are_told_by_the_user),
