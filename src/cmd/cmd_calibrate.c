@@ -19,16 +19,20 @@ static bool read_groups(const char *only, unsigned *groups, struct sp_error *err
         return true;
     }
     const struct option_list list = {.name = "only", .text = only, .example = "gemm,attention"};
-    if (!option_list_names(&list, measurement_group_names, groups, err)) {
-        return false;
+    const char *fitted[N_MEASUREMENT_GROUPS + 1] = {NULL};
+    int n_fitted = 0;
+    while (((usual_groups | 1U << MEASUREMENT_LATENCY) >> (unsigned)n_fitted & 1U) != 0) { /* the first of all */
+        fitted[n_fitted] = measurement_group_names[n_fitted];
+        n_fitted++;
     }
-    if ((*groups & ~(usual_groups | 1U << MEASUREMENT_LATENCY)) != 0) {
+    struct sp_error other;
+    if (option_list_names(&list, measurement_group_names, groups, &other) && *groups >> (unsigned)n_fitted != 0) {
         return sp_fail(err, SP_ERROR_USAGE,
                        "--only: whole methods, layers and steps are not fitted, they judge: expected some of copy, "
                        "gemm, attention, "
                        "elementwise, optimizer, collective, latency");
     }
-    return true;
+    return option_list_names(&list, fitted, groups, err);
 }
 
 /* "my-h200" of "out/my-h200.json". */
@@ -82,10 +86,24 @@ struct gathered_runs {
     size_t n;
 };
 
+/* "1,2" of "1,2,1": a run that is named again counts once, and is no mistake. */
+static const char *once(struct sp_arena *arena, const char *list)
+{
+    struct sp_texts items = {.arena = arena};
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',' ? 1 : 0;
+        const char *item = sp_strndup(arena, at, strcspn(at, ","));
+        if (item[0] == '\0' || !sp_texts_has(&items, item)) { /* an empty one is a mistake */
+            sp_texts_add(&items, "%s", item);
+        }
+    }
+    return sp_join(arena, items.items, items.count, ",");
+}
+
 static bool read_stored(struct command_context *context, struct store *store, const char *text,
                         struct gathered_runs *runs, struct sp_error *err)
 {
-    const struct option_list list = {.name = "run", .text = text, .example = "3,4"};
+    const struct option_list list = {.name = "run", .text = once(context->arena, text), .example = "3,4"};
     struct plan_counts ids;
     if (!option_list_counts(&list, context->arena, &ids, err)) {
         return false;

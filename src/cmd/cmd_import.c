@@ -45,9 +45,9 @@ static bool read_topology(struct import_file *file, struct sp_arena *arena, cons
 {
     if (typed->gpu == NULL || typed->output == NULL) {
         return sp_fail(err, SP_ERROR_USAGE,
-                       "%s: a topology becomes a hardware file, and names no GPU: add --gpu NAME -o FILE.json, for "
-                       "example --gpu h100-sxm -o my-node.json",
-                       file->name);
+                       "%s: a topology becomes a hardware file%s: add%s%s, for example --gpu h100-sxm -o my-node.json",
+                       file->name, typed->gpu == NULL ? ", and names no GPU" : "",
+                       typed->gpu == NULL ? " --gpu NAME" : "", typed->output == NULL ? " -o FILE.json" : "");
     }
     struct topology *topology = sp_arena_alloc(arena, sizeof(*topology));
     const struct import_node_given given = {.gpu = typed->gpu,

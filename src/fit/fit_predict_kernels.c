@@ -249,8 +249,14 @@ static double plain_forward_bytes(const struct attention_point *point)
 bool has_bytes(const struct measurement *line, struct sp_error *err)
 {
     bool is_count = line->bytes >= 1 && line->bytes <= MOST_BYTES && floor(line->bytes) >= line->bytes;
-    return is_count || sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a whole number from 1 to %g, found %g",
-                               MOST_BYTES, line->bytes);
+    if (is_count) {
+        return true;
+    }
+    if (line->bytes <= 0) {
+        return sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a whole number from 1 to %g, found none", MOST_BYTES);
+    }
+    return sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a whole number from 1 to %g, found %g", MOST_BYTES,
+                   line->bytes);
 }
 
 static bool predict_attention(const struct fit_machine *machine, const struct measurement *line, double *seconds,

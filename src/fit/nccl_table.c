@@ -353,8 +353,8 @@ static int64_t find_nodes(struct import_result *result, const struct nccl_table 
     int64_t listed = is_whole ? (int64_t)table->ranks.hosts.count : 0;
     int64_t told = table->debug_ranks == ranks ? table->debug_nodes : 0;
     if (given->nodes > 0 && listed > 0 && listed != given->nodes) {
-        sp_texts_add(&result->warnings, "the log lists %lld hosts, --nodes says %lld: taken as %lld", (long long)listed,
-                     (long long)given->nodes, (long long)given->nodes);
+        sp_texts_add(&result->warnings, "the log lists %lld host%s, --nodes says %lld: taken as %lld",
+                     (long long)listed, sp_plural(listed), (long long)given->nodes, (long long)given->nodes);
     }
     return given->nodes > 0 ? given->nodes : listed > 0 ? listed : told;
 }

@@ -56,6 +56,7 @@ test_expect_success 'stored runs, by number, give what their file gives' '
 	expect_exit 0 seqplan calibrate --hardware dgx-h200 --db runs.db --run 1 --only gemm -o - && cp out stored &&
 	expect_exit 0 seqplan calibrate --hardware dgx-h200 "$measured/h200-seqplan.jsonl" --only gemm -o - && cmp stored out &&
 	: "a run that is given twice counts once" &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 --db runs.db --run 1,1 --only gemm -o - && cmp stored out &&
 	expect_exit 0 seqplan calibrate --hardware dgx-h200 --db runs.db --run 1 "$measured/h200-seqplan.jsonl" --only gemm -o - &&
 	json_get out gpu.gemm.rows >twice && json_get stored gpu.gemm.rows >once && cmp once twice
 '
@@ -124,6 +125,8 @@ test_expect_success 'what cannot be is refused in one line' '
 	expect_error 2 "--hardware is missing" seqplan calibrate "$measured/h200-seqplan.jsonl" &&
 	expect_error 2 "--only: whole methods, layers and steps are not fitted" \
 		seqplan calibrate --hardware dgx-h200 "$measured/h200-seqplan.jsonl" --only layer &&
+	expect_error 2 "found \"foo\"" seqplan calibrate --hardware dgx-h200 "$measured/h200-seqplan.jsonl" --only foo &&
+	test_must_fail grep -E "method|layer|step" err &&
 	expect_error 2 "--run" seqplan calibrate --hardware dgx-h200 --run 1,x --db runs.db &&
 	expect_error 3 "no run of measurements 61" seqplan calibrate --hardware dgx-h200 --run 61 --db runs.db &&
 	expect_error 3 "nothing is stored yet" seqplan calibrate --hardware dgx-h200 --run 1 --db none.db &&

@@ -188,10 +188,10 @@ test_expect_success '-o overwrites no file that is read' '
 '
 
 test_expect_success 'a topology needs the name of its GPU and of the file' '
-	for options in "" "--gpu h100-sxm" "-o x.json"
-	do
-		expect_error 2 "add --gpu NAME -o FILE.json" seqplan import logs/topo/h100_sxm_8gpu_nonic.txt $options || return 1
-	done &&
+	topo=logs/topo/h100_sxm_8gpu_nonic.txt &&
+	expect_error 2 "a hardware file, and names no GPU: add --gpu NAME -o FILE.json, for" seqplan import $topo &&
+	expect_error 2 "a hardware file: add -o FILE.json, for" seqplan import $topo --gpu h100-sxm &&
+	expect_error 2 "a hardware file, and names no GPU: add --gpu NAME, for" seqplan import $topo -o x.json &&
 	expect_error 3 "h100-sxm" seqplan import logs/topo/h100_sxm_8gpu_nonic.txt --gpu h100-sxn -o x.json &&
 	expect_error 3 "ib-ndr" seqplan import logs/topo/h100_sxm_8gpu_nonic.txt --gpu h100-sxm --network ib-ndx -o x.json &&
 	expect_error 3 "has 12 NVLinks" seqplan import logs/topo/h100_sxm_8gpu_nonic.txt --gpu a100-sxm-80 -o x.json &&

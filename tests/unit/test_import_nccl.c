@@ -759,6 +759,9 @@ static void hosts_that_are_pods_are_told_by_the_user(void **state)
     check_number(&on_one, "nodes", 1);
     assert_int_equal(told.warnings.count, 1);
     assert_non_null(strstr(told.warnings.items[0], "the log lists 3 hosts, --nodes says 1: taken as 1"));
+    const struct import_result one =
+        take(arena, sp_format(arena, "%s%s%s", RANKS, HEADING, good), (struct import_given){.nodes = 3});
+    assert_non_null(strstr(one.warnings.items[0], "the log lists 1 host, --nodes says 3: taken as 3"));
 }
 
 static void failed_checks_are_a_warning(void **state)
