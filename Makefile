@@ -136,7 +136,7 @@ build/oracle/oracle_simgrid: tests/oracle/oracle_simgrid.cpp Makefile
 
 # ---- everyday targets ----------------------------------------------------------------------------------------------
 
-.PHONY: all help demo check check-asan coverage lint format format-check bench validate fuzz fuzz-long bless install \
+.PHONY: all help demo check check-asan coverage lint format format-check bench validate claims fuzz fuzz-long bless install \
 	uninstall clean setup deps FORCE
 all: $(BIN_release) $(DEVICE) ## build/seqplan, and build/seqplan-device where nvcc is found (default)
 
@@ -150,6 +150,7 @@ SETUP_check-asan := check
 SETUP_bless := check
 SETUP_bench := check
 SETUP_validate := check
+SETUP_claims := check
 SETUP_coverage := coverage
 SETUP_lint := lint
 SETUP_format := lint
@@ -215,6 +216,11 @@ bench: $(BENCHES) $(if $(SIMGRID),build/oracle/oracle_simgrid) ## time the progr
 validate: $(BIN_release) ## predicted beside measured: writes docs/validation.md, prints the summary
 	$(Q)$< validate --format page >build/validation.md && mv build/validation.md docs/validation.md
 	$(Q)$< validate
+
+CLAIMS := $(sort $(wildcard claims/*.json))
+claims: $(BIN_release) ## claims of documents beside the model: writes docs/claims.md
+	$(Q)$< check --format page $(CLAIMS) >build/claims.md || test $$? -eq 1
+	$(Q)mv build/claims.md docs/claims.md
 
 # ---- fuzzing -------------------------------------------------------------------------------------------------------
 
@@ -302,7 +308,7 @@ compile_commands.json: Makefile build/sources | deps ## for editors and language
 SHARE = $(DESTDIR)$(PREFIX)/share
 install: all ## program, data and manual page under DESTDIR and PREFIX (/usr/local)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(BIN_release) $(DEVICE)
-	for f in $$(find $(wildcard models hardware frameworks) -type f); do install -D -m 644 "$$f" "$(SHARE)/seqplan/$$f" || exit; done
+	for f in $$(find $(wildcard models hardware frameworks claims) -type f); do install -D -m 644 "$$f" "$(SHARE)/seqplan/$$f" || exit; done
 	for f in $$(cd tests/validation && find . -name '*.json*'); do \
 		install -D -m 644 "tests/validation/$$f" "$(SHARE)/seqplan/validation/$$f" || exit; done
 	$(if $(wildcard docs/seqplan.1),install -D -m 644 -t $(SHARE)/man/man1 docs/seqplan.1)

@@ -40,6 +40,7 @@ bool command_not_built(struct sp_arena *arena, const struct command *command, st
 bool cmd_estimate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_compare(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_plan(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_check(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_limits(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_simulate(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_diff(struct command_context *context, int argc, char **argv, struct sp_error *err);
@@ -113,9 +114,10 @@ struct validate_typed {
 /* Everything that a command line can say, whichever command it is of. */
 struct command_options {
     struct request request;
-    struct sp_texts vary; /* "NAME=V1,V2,..." */
-    const char *tokens;   /* --tokens as typed; question_options_finish() reads it */
-    const char *methods;  /* compare, limits --sp-method A,B,... */
+    struct sp_texts vary;   /* "NAME=V1,V2,..." */
+    struct sp_texts claims; /* check: "QUANTITY=VALUE" */
+    const char *tokens;     /* --tokens as typed; question_options_finish() reads it */
+    const char *methods;    /* compare, limits --sp-method A,B,... */
     struct plan_typed plan;
     struct simulate_typed simulate;
     struct measure_typed measure;
@@ -206,6 +208,10 @@ bool simulate_options_check(const struct command_options *options, struct sp_err
 bool simulate_options_read(const struct command_options *options, const struct question *question,
                            struct sp_arena *arena, struct sim_options *sim, struct sp_error *err) SP_MUST_CHECK;
 bool simulate_is_disturbed(const struct sim_options *sim);
+
+/* ---- check (cmd_check.c) ------------------------------------------------------------------------------------------ */
+
+extern const struct sp_option check_options_table[]; /* ends with a row whose name is NULL */
 
 /* ---- measure (cmd_measure.c) ------------------------------------------------------------------------------------- */
 

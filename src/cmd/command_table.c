@@ -63,6 +63,14 @@ static const char *const limits_examples[] = {
     NULL,
 };
 
+static const char *const check_examples[] = {
+    "seqplan check --model llama-2-7b --hardware dgx-h100 --gpus 8 --seq 32K --claim mfu_frac=52%",
+    "seqplan check ... --claim tokens_per_s_per_gpu=48000 --claim peak_bytes=42GB",
+    "seqplan check ... --flops full --claim mfu_frac=0.61",
+    "seqplan check claims.json --format csv",
+    NULL,
+};
+
 static const struct sp_option limits_extras[] = {
     {.name = "sp-method",
      .type = SP_OPTION_TEXT,
@@ -257,7 +265,20 @@ const struct command commands[] = {
                 "richer curve is taken only where it predicts better what a fit did not see. Shows errors before\n"
                 "and after, what each curve became, and what to measure next.",
      .examples = calibrate_examples},
-    NOT_BUILT("check", "is a claimed figure physically possible, and what would it imply"),
+    {.name = "check",
+     .summary = "is a claimed figure physically possible, and what would it imply",
+     .run = cmd_check,
+     .extras = check_options_table,
+     .groups = OPTIONS_QUESTION | OPTIONS_OUTPUT,
+     .synopsis = "[FILE...] | --model NAME --hardware NAME --gpus N --seq LEN --claim WHAT=VALUE",
+     .details = "Of tokens_per_s_per_gpu, tokens_per_s, mfu_frac, step_time_s, peak_bytes, hbm_bytes_per_s (of a GPU)\n"
+                "and hbm_bytes_per_s_per_node, in SI units or with a unit (42GB, 45%). A claim is impossible beyond\n"
+                "what no run can pass (the dense peak, the memory, its bandwidth), optimistic where it is better\n"
+                "than the model's range, else plausible. A convention that explains its factor is named: causal\n"
+                "attention counted in full, recomputation counted, the sparse peak, a node counted as one GPU, GB\n"
+                "and GiB, bits and bytes. A FILE holds claims with their questions (docs/check.md); --format page\n"
+                "writes docs/claims.md. Exit code 1: a claim is impossible.",
+     .examples = check_examples},
     NOT_BUILT("plot", "the figures people decide by, through gnuplot"),
     NOT_BUILT("report", "one self-contained HTML page of an answer"),
     {.name = "import",

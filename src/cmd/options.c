@@ -152,6 +152,7 @@ bool command_options_parse(struct command_context *context, int argc, char **arg
     const struct command *command = command_find(argv[0]);
     *options = (struct command_options){
         .vary = {.arena = context->arena},
+        .claims = {.arena = context->arena},
         .simulate = {.slow_gpus = {.arena = context->arena}, .slow_links = {.arena = context->arena}, .gantt_of = -1},
         .validate = {.by = -1, .only = -1},
         .import = {.kind = -1, .operation = -1},

@@ -34,8 +34,7 @@ const char *report_fit_text(struct sp_arena *arena, const struct estimate *estim
                      gib(arena, estimate->host_capacity_bytes));
 }
 
-/* "12.3 s (11.9-12.8)", "198 ms (190-207)". */
-static const char *step_text(struct sp_arena *arena, const struct estimate *estimate)
+const char *report_step_text(struct sp_arena *arena, const struct estimate *estimate)
 {
     static const double second = 1;
     static const double millisecond = 1e-3;
@@ -62,7 +61,7 @@ void report_headline(struct sp_arena *arena, const struct answer *answer, struct
     *headline = (struct report_headline){
         .step =
             {
-                step_text(arena, estimate),
+                report_step_text(arena, estimate),
                 sp_format(arena, "%s tokens/s/GPU", report_three(arena, estimate->tokens_per_s_per_gpu)),
                 sp_format(arena, "MFU %s %%  HFU %s %%", report_percent(arena, estimate->mfu_frac),
                           report_percent(arena, estimate->hfu_frac)),

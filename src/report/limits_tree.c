@@ -185,6 +185,8 @@ static void put_asked(struct report_tree *tree, const struct report_limits *limi
     const struct question *of_cluster = find_question(limits, LIMIT_GPUS); /* the kinds before it keep the cluster */
     bool has_cluster = (request->gpus.is_given || request->nodes.is_given) && of_cluster != NULL;
     bool has_gpus = request->gpus.is_given || has_cluster;
+    bool is_batch_given = request->global_batch != NULL || /* or by the answer of --layout */
+                          (limits->rows[0].refusal == NULL && !limits->rows[0].limits.is_batch_assumed);
     report_tree_string(tree, "model", any != NULL ? any->model.name : request->model);
     report_tree_string(tree, "hardware", any != NULL ? any->hardware.name : request->hardware);
     report_tree_string(tree, "network", any != NULL ? any->hardware.network.name : request->network);
@@ -193,7 +195,7 @@ static void put_asked(struct report_tree *tree, const struct report_limits *limi
                                 : has_cluster          ? of_cluster->run.gpus
                                                        : 0));
     put_number_or_null(tree, "seq", request->seq.is_given, (double)request->seq.value);
-    put_number_or_null(tree, "global_batch", request->global_batch != NULL && any != NULL,
+    put_number_or_null(tree, "global_batch", any != NULL && is_batch_given,
                        any != NULL ? (double)any->run.global_batch : 0);
 }
 

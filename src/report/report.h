@@ -10,6 +10,7 @@
 
 #include "fit/fit.h"
 #include "fit/import.h"
+#include "search/claim.h"
 #include "search/search.h"
 #include "sim/sim.h"
 
@@ -93,6 +94,8 @@ struct report_figures {
     const char *const *parts; /* REPORT_HEADLINE_PARTS of them, "" for none */
 };
 void report_figures_print(const struct report_style *style, const struct report_figures *lines, int n_lines);
+/* "12.3 s (11.9-12.8)", "198 ms (190-207)": with the interval where there is one. */
+const char *report_step_text(struct sp_arena *arena, const struct estimate *estimate);
 /* "fits, 40.3 GiB left" */
 const char *report_fit_text(struct sp_arena *arena, const struct estimate *estimate);
 /* What was asked, from the version to the layout, into an open tree (estimate_json.c). */
@@ -323,6 +326,62 @@ void report_limits_remarks(const struct report_limits *limits, int row, bool is_
 /* In any format. Whether anything fits: a length on the cluster, without one a cluster. */
 bool report_limits(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
 void report_limits_table(const struct report_style *style, struct sp_arena *arena, const struct report_limits *limits);
+
+/* ---- claims (check_*.c) ------------------------------------------------------------------------------------------- */
+
+struct report_claim {
+    const char *text; /* as typed: "peak_bytes=42GB" */
+    struct claim_judgement judgement;
+};
+struct report_check {
+    struct answer answer; /* what the claims are held against */
+    const struct report_claim *claims;
+    int n_claims;
+};
+/* Index of the claim with the gravest verdict, the first of them. */
+int report_check_worst(const struct report_check *check);
+/* In any format; CSV has a row a claim. */
+void report_check(const struct report_style *style, struct sp_arena *arena, const struct report_check *check);
+/* The object of "seqplan.check/1": of several claims the keys at the top are those of the gravest. */
+const struct sp_json *report_check_tree(const struct report_style *style, struct sp_arena *arena,
+                                        const struct report_check *check);
+/* A figure of a claim in its unit: "2410", "32.1 GiB", "34.8 %". */
+const char *report_claim_value(struct sp_arena *arena, const struct claim_quantity *quantity, double value);
+/* Why the verdict is what it is, and what the claim would imply. */
+const char *report_claim_reason(struct sp_arena *arena, const struct answer *answer,
+                                const struct claim_judgement *judgement);
+/* "the GPUs of a node counted as one, a factor of 8: divided by it the claim is 0.98 of ..."; NULL: no convention explains it. */
+const char *report_claim_cause(struct sp_arena *arena, const struct claim_judgement *judgement);
+
+/* Claims of a document, each with its question (claims_page.c, claims_rows.c). */
+struct report_claim_row {
+    const char *section; /* where in the document it stands */
+    const char *text;    /* the claim in words */
+    const char *claimed; /* "48000", "20 % to 30 %" */
+    const char *note;    /* why it is not as claimed, or why no question can be made of it; or NULL */
+    const char *command; /* options of the question; NULL: none */
+    const char *against; /* of the question that the figure is a ratio to; or NULL */
+    const struct claim_quantity *quantity;
+    double claimed_low, claimed_high;
+    double computed;            /* NAN: none */
+    const char *reason, *cause; /* of a judgement, or NULL */
+    enum claim_finding finding;
+};
+struct report_claim_document {
+    const char *title;
+    const char *about;
+    const char *path; /* of its file, as the page names it */
+    const struct report_claim_row *rows;
+    int n_rows;
+};
+/* As a table, Markdown, CSV or JSON. */
+void report_claims(const struct report_style *style, struct sp_arena *arena,
+                   const struct report_claim_document *documents, int n_documents);
+/* docs/claims.md. */
+void report_claims_page(const struct report_style *style, struct sp_arena *arena,
+                        const struct report_claim_document *documents, int n_documents);
+/* What the model gives: "434 tokens/s per GPU", "0.77 times", "none". */
+const char *report_claim_computed(struct sp_arena *arena, const struct report_claim_row *row);
 
 /* ---- a simulated step (simulate_*.c) ------------------------------------------------------------------------------ */
 

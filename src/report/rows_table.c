@@ -11,44 +11,60 @@ enum { MAX_ROW_COLUMNS = 32 };
 struct figure_column {
     const char *path;
     struct report_column column;
-    const char *(*text)(struct sp_arena *arena, const struct sp_json *value);
+    const char *(*text)(struct sp_arena *arena, const struct sp_json *value, const struct sp_json *answer);
     bool is_optional;
 };
 
-static const char *three_text(struct sp_arena *arena, const struct sp_json *value)
+static const char *three_text(struct sp_arena *arena, const struct sp_json *value, const struct sp_json *answer)
 {
+    (void)answer;
     return report_three(arena, value->number);
 }
 
-static const char *count_text(struct sp_arena *arena, const struct sp_json *value)
+static const char *count_text(struct sp_arena *arena, const struct sp_json *value, const struct sp_json *answer)
 {
+    (void)answer;
     return sp_format(arena, "%.0f", value->number);
 }
 
-static const char *percent_text(struct sp_arena *arena, const struct sp_json *value)
+static const char *percent_text(struct sp_arena *arena, const struct sp_json *value, const struct sp_json *answer)
 {
+    (void)answer;
     return report_percent(arena, value->number);
 }
 
-static const char *gib_text(struct sp_arena *arena, const struct sp_json *value)
+static const char *gib_text(struct sp_arena *arena, const struct sp_json *value, const struct sp_json *answer)
 {
+    (void)answer;
     return report_three(arena, value->number / 0x1p30);
 }
 
-static const char *yes_text(struct sp_arena *arena, const struct sp_json *value)
+static const char *yes_text(struct sp_arena *arena, const struct sp_json *value, const struct sp_json *answer)
 {
     (void)arena;
+    (void)answer;
     return value->boolean ? "yes" : "no";
 }
 
-static const char *word_text(struct sp_arena *arena, const struct sp_json *value)
+static const char *word_text(struct sp_arena *arena, const struct sp_json *value, const struct sp_json *answer)
 {
     (void)arena;
+    (void)answer;
     return value->string;
+}
+
+/* Half of the interval of the step time, in percent of the step time. */
+static const char *half_width_text(struct sp_arena *arena, const struct sp_json *high, const struct sp_json *answer)
+{
+    static const double percent = 100;
+    double low = report_tree_at(answer, "step_time_low_s")->number;
+    double step = report_tree_at(answer, "step_time_s")->number;
+    return sp_format(arena, "%.1f", percent * (high->number - low) / 2 / step);
 }
 
 static const struct figure_column figures[] = {
     {"step_time_s", {.heading = "step s", .is_right = true}, three_text, false},
+    {"step_time_high_s", {.heading = "+-%", .is_right = true}, half_width_text, true}, /* of the step time */
     {"tokens_per_s_per_gpu", {.heading = "tokens/s/GPU", .is_right = true}, three_text, false},
     {"mfu_frac", {.heading = "MFU %", .is_right = true}, percent_text, false},
     {"peak_bytes", {.heading = "peak GiB", .is_right = true}, gib_text, false},
@@ -79,12 +95,17 @@ static void look_through(struct view *view)
     }
 }
 
+static bool is_known(const struct sp_json *value)
+{
+    return value != NULL && value->type != SP_JSON_NULL;
+}
+
 static void look_for_figures(struct view *view)
 {
     const struct sp_json *answer = report_rows_first_priced(view->rows);
     for (int i = 0; i < N_FIGURES; i++) {
-        bool is_there = answer != NULL && report_tree_at(answer, figures[i].path) != NULL;
-        view->has_figure[i] = is_there || !figures[i].is_optional;
+        const struct sp_json *value = answer == NULL ? NULL : report_tree_at(answer, figures[i].path);
+        view->has_figure[i] = is_known(value) || !figures[i].is_optional;
     }
 }
 
@@ -172,9 +193,10 @@ static void fill_row(const struct view *view, struct report_grid *grid, int row)
     }
     for (int i = 0; i < N_FIGURES; i++) {
         const struct sp_json *value = report_tree_at(answer, figures[i].path);
-        assert(value != NULL || figures[i].is_optional);
+        assert(is_known(value) || figures[i].is_optional);
         if (view->has_figure[i]) {
-            report_grid_text(grid, column++, "%s", value == NULL ? "" : figures[i].text(view->arena, value));
+            report_grid_text(grid, column++, "%s",
+                             is_known(value) ? figures[i].text(view->arena, value, answer) : "");
         }
     }
 }

@@ -7,6 +7,7 @@ const struct estimate *report_simulated_estimate(struct sp_arena *arena, const s
     *simulated = *simulation->answer.estimate;
     double faster = simulated->step_time_s / simulation->result->step_time_s;
     simulated->step_time_s = simulation->result->step_time_s;
+    simulated->step_time_low_s = simulated->step_time_high_s = 0; /* the interval is of the estimate */
     double *const rates[] = {&simulated->tokens_per_s, &simulated->tokens_per_s_per_gpu,
                              &simulated->model_flop_per_s_per_gpu, &simulated->mfu_frac, &simulated->hfu_frac};
     for (size_t i = 0; i < SP_COUNT_OF(rates); i++) {

@@ -48,7 +48,7 @@ static void print_figures(const struct report_style *style, struct sp_arena *are
     simulated.estimate = report_simulated_estimate(arena, simulation);
     struct report_headline headline;
     report_headline(arena, &simulated, &headline);
-    const char *estimated = report_step_time(arena, estimate->step_time_s);
+    const char *estimated = report_step_text(arena, estimate);
     const char *peak = sp_format(arena, "%s GiB", report_three(arena, estimate->peak_bytes / gib));
     double peak_bytes = simulation->result->peak.peak_bytes;
     const char *const step[REPORT_HEADLINE_PARTS] = {

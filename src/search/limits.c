@@ -362,17 +362,30 @@ static bool limit_gpus(struct layout_run *run, struct limit *limit, struct sp_er
     return true;
 }
 
+/* By an option, or by an answer that did not work it out itself. */
+static bool has_given_batch(const struct question *question)
+{
+    static const char prefix[] = "global batch ";
+    for (size_t i = 0; i < question->assumed.count; i++) {
+        if (strncmp(question->assumed.items[i], prefix, strlen(prefix)) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool limits_of_layout(const struct request *request, struct sp_arena *arena, struct limits *limits,
                       struct sp_error *err)
 {
-    *limits = (struct limits){.is_batch_assumed = request->global_batch == NULL};
+    *limits = (struct limits){.is_batch_assumed = true};
     struct layout_run *run = sp_arena_alloc(arena, sizeof(*run));
     run->request = request;
     run->arena = arena;
-    run->is_batch_given = request->global_batch != NULL;
     if (!limits_batch_is_count(request, err) || !open_run(run, err) || !check_degrees(&run->base.layout, err)) {
         return false;
     }
+    run->is_batch_given = has_given_batch(&run->base);
+    limits->is_batch_assumed = !run->is_batch_given;
     run->probe.base = &run->base;
     run->probe.is_batch_given = run->is_batch_given;
     run->probe.scratch = sp_arena_open();

@@ -151,7 +151,7 @@ static const char *kind_noun(const char *kind)
         {"models", "model"},           {"hardware", "hardware"},
         {"hardware/gpus", "GPU"},      {"hardware/networks", "network"},
         {"frameworks", "framework"},   {"frameworks/kernels", "set of kernels"},
-        {"frameworks/losses", "loss"},
+        {"frameworks/losses", "loss"}, {"claims/bounds", "bounds of claims"},
     };
     for (size_t i = 0; i < SP_COUNT_OF(nouns); i++) {
         if (strcmp(kind, nouns[i].kind) == 0) {

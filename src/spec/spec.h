@@ -437,6 +437,18 @@ bool kernels_read(struct sp_arena *arena, enum kernels_id kernels, struct kernel
 /* name: of a file in frameworks/losses. */
 bool loss_read(struct sp_arena *arena, const char *name, struct loss_spec *spec, struct sp_error *err) SP_MUST_CHECK;
 
+/* ---- claims (claim_bounds.c) ------------------------------------------------------------------------------------ */
+
+/* claims/bounds/published.json: how far published steps lie from the model. */
+struct claim_bounds {
+    const char *schema;
+    const char *name;
+    const char *title;
+    const char *source;
+    struct sp_figure step_time_factor; /* measured over predicted; low and high hold nine of ten */
+};
+bool claim_bounds_read(struct sp_arena *arena, struct claim_bounds *bounds, struct sp_error *err) SP_MUST_CHECK;
+
 /* ---- run -------------------------------------------------------------------------------------------------------- */
 
 enum mask_kind { MASK_MODEL, MASK_CAUSAL, MASK_FULL, MASK_WINDOW }; /* of the model: causal, with its own windows */

@@ -45,6 +45,14 @@ test_expect_success 'estimate says the same: the longest fits, one unit more doe
 	perl -e "exit !($(json_get limits.json limits.max_seq.peak_bytes) <= $(json_get limits.json limits.max_seq.capacity_bytes))"
 '
 
+test_expect_success 'the batch of an answer is given, unless the answer worked it out' '
+	expect_exit 0 seqplan estimate $layout --gpus 6 --seq 120000 --global-batch 5 --format json && cp out given.json &&
+	expect_exit 0 seqplan estimate $layout --gpus 6 --seq 120000 --format json && cp out own.json &&
+	expect_exit 0 seqplan limits --layout given.json --format json && test "$(json_get out global_batch)" = 5 &&
+	test "$(json_get out limits.max_seq.global_batch)" = 5 &&
+	expect_exit 0 seqplan limits --layout own.json --format json && test "$(json_get out limits.max_seq.global_batch)" = 12 && test "$(json_get out global_batch)" = null
+'
+
 test_expect_success 'the layout of a limit reads back' '
 	expect_exit 0 seqplan limits $layout --gpus 6 --format json && json_get out limits.max_seq.layout >layout.json &&
 	longest=$(json_get out max_seq) &&

@@ -236,7 +236,8 @@ static void products_come_back_whatever_their_last_wave(void **state)
     const struct calibration_curve *kept = curve_of(bench, "input_gradient");
     assert_null(kept->model);
     assert_non_null(kept->advice);
-    assert_close(gpu->gemm.ceiling[PASS_INPUT_GRADIENT].value, 682.5e12, 1e-9);
+    assert_close(gpu->gemm.ceiling[PASS_INPUT_GRADIENT].value,
+                 bench->out.before->gpu.gemm.ceiling[PASS_INPUT_GRADIENT].value, 0);
     assert_int_equal(gpu->gemm.n_points[PASS_INPUT_GRADIENT],
                      bench->out.before->gpu.gemm.n_points[PASS_INPUT_GRADIENT]);
     assert_non_null(strstr(gpu->gemm.source, "input_gradient as before: "));
@@ -252,7 +253,8 @@ static void short_products_leave_the_ceiling(void **state)
     const struct calibration_curve *curve = curve_of(bench, "forward");
     assert_non_null(curve->model);
     assert_non_null(strstr(curve->advice, "calls of 3 ms and more, for the ceiling"));
-    assert_int_equal(bench->out.after->gpu.gemm.ceiling[PASS_FORWARD].kind, SP_FIGURE_DERIVED);
+    assert_string_equal(bench->out.after->gpu.gemm.ceiling[PASS_FORWARD].source,
+                        bench->out.before->gpu.gemm.ceiling[PASS_FORWARD].source);
 }
 
 /* ---- attention -------------------------------------------------------------------------------------------------- */
@@ -905,7 +907,7 @@ static void lines_are_priced_by_the_model(void **state)
         {"elementwise", "\"kernel\":\"rotary\"", 85e6, 85e6 / 4.25e12 + 3e-6},
         {"optimizer", "\"kernel\":\"adam\"", 1.7e9, 1.7e9 / 4.25e12 + 3e-6},
         {"copy", "\"by\":\"host-to-device\"", 554e6, 554e6 / 55.4e9 + 3e-6},
-        {"copy", "\"by\":\"memcpy\"", 536870912, 0.0001304}, /* a row of its table */
+        {"copy", "\"by\":\"memcpy\"", 451452831, 0.000108386}, /* a row of its table */
         {"latency", "\"what\":\"launch\",\"how\":\"stream\"", 0, 13e-6},
         {"collective", "\"operation\":\"all-gather\",\"ranks\":4,\"message_bytes\":16777216", 0,
          6.385e-5}, /* another */
@@ -947,7 +949,7 @@ static void trays_of_a_rack_are_one_node(void **state)
 }
 
 /* A product of 8192 x 6144 x 4096: 64 x 24 tiles of 128 x 256 are 11.64 waves of 132, in 12; timed alone it runs at what
- * the table has under the ceiling of 682.5 TFLOP/s (682.4 at k 4096), not at the 0.97 of a step. */
+ * the table (683.2 at k 4096) has under the ceiling of 675.3 TFLOP/s, not at the clock of a step. */
 static void a_product_alone_runs_at_its_own_rate(void **state)
 {
     struct bench *bench = *state;
@@ -956,7 +958,7 @@ static void a_product_alone_runs_at_its_own_rate(void **state)
     struct sp_error err;
     add_timed(bench, "gemm", "\"pass\":\"forward\",\"m\":8192,\"n\":6144,\"k\":4096", 0, 1);
     assert_true(fit_predict(bench->arena, &machine, &bench->lines[0], &seconds, &err));
-    assert_close(seconds, 2.0 * 8192 * 6144 * 4096 / (682.4e12 * (64.0 * 24 / 132) / 12), 1e-9);
+    assert_close(seconds, 2.0 * 8192 * 6144 * 4096 / (675.3e12 * (64.0 * 24 / 132) / 12), 1e-9);
 }
 
 static void lines_without_a_price_say_why(void **state)
