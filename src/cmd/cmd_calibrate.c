@@ -19,16 +19,20 @@ static bool read_groups(const char *only, unsigned *groups, struct sp_error *err
         return true;
     }
     const struct option_list list = {.name = "only", .text = only, .example = "gemm,attention"};
-    if (!option_list_names(&list, measurement_group_names, groups, err)) {
-        return false;
+    const char *fitted[N_MEASUREMENT_GROUPS + 1] = {NULL};
+    int n_fitted = 0;
+    while (((usual_groups | 1U << MEASUREMENT_LATENCY) >> (unsigned)n_fitted & 1U) != 0) { /* the first of all */
+        fitted[n_fitted] = measurement_group_names[n_fitted];
+        n_fitted++;
     }
-    if ((*groups & ~(usual_groups | 1U << MEASUREMENT_LATENCY)) != 0) {
+    struct sp_error other;
+    if (option_list_names(&list, measurement_group_names, groups, &other) && *groups >> (unsigned)n_fitted != 0) {
         return sp_fail(err, SP_ERROR_USAGE,
                        "--only: whole methods, layers and steps are not fitted, they judge: expected some of copy, "
                        "gemm, attention, "
                        "elementwise, optimizer, collective, latency");
     }
-    return true;
+    return option_list_names(&list, fitted, groups, err);
 }
 
 /* "my-h200" of "out/my-h200.json". */
@@ -58,6 +62,23 @@ static bool check_options(const struct command_options *options, const struct sp
     return true;
 }
 
+/* Measurements, the store, the hardware that was named: -o overwrites none of them. */
+static bool check_output(struct command_context *context, const struct command_options *options,
+                         const struct sp_texts *files, struct sp_error *err)
+{
+    struct sp_texts inputs = {.arena = context->arena};
+    struct sp_error ignored;
+    for (size_t i = 0; i < files->count; i++) {
+        sp_texts_add(&inputs, "%s", files->items[i]);
+    }
+    command_add_store(&inputs, options->db);
+    const char *hardware = data_find(context->arena, "hardware", options->request.hardware, &ignored);
+    if (hardware != NULL) {
+        sp_texts_add(&inputs, "%s", hardware);
+    }
+    return command_check_output(options->calibrate.output, &inputs, err);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------------------------- */
 
 struct gathered_runs {
@@ -65,10 +86,24 @@ struct gathered_runs {
     size_t n;
 };
 
+/* "1,2" of "1,2,1": a run that is named again counts once, and is no mistake. */
+static const char *once(struct sp_arena *arena, const char *list)
+{
+    struct sp_texts items = {.arena = arena};
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',' ? 1 : 0;
+        const char *item = sp_strndup(arena, at, strcspn(at, ","));
+        if (item[0] == '\0' || !sp_texts_has(&items, item)) { /* an empty one is a mistake */
+            sp_texts_add(&items, "%s", item);
+        }
+    }
+    return sp_join(arena, items.items, items.count, ",");
+}
+
 static bool read_stored(struct command_context *context, struct store *store, const char *text,
                         struct gathered_runs *runs, struct sp_error *err)
 {
-    const struct option_list list = {.name = "run", .text = text, .example = "3,4"};
+    const struct option_list list = {.name = "run", .text = once(context->arena, text), .example = "3,4"};
     struct plan_counts ids;
     if (!option_list_counts(&list, context->arena, &ids, err)) {
         return false;
@@ -190,7 +225,8 @@ bool cmd_calibrate(struct command_context *context, int argc, char **argv, struc
     const char *path = options.calibrate.output;
     struct calibration_request request = {.hardware = options.request.hardware, .kernel = "seqplan"};
     struct calibration calibration;
-    if (!check_options(&options, &files, err) || !read_groups(options.calibrate.only, &request.groups, err) ||
+    if (!check_options(&options, &files, err) || !check_output(context, &options, &files, err) ||
+        !read_groups(options.calibrate.only, &request.groups, err) ||
         !gather_runs(context, &options, &files, &runs, err)) {
         return false;
     }

@@ -45,9 +45,9 @@ static bool read_topology(struct import_file *file, struct sp_arena *arena, cons
 {
     if (typed->gpu == NULL || typed->output == NULL) {
         return sp_fail(err, SP_ERROR_USAGE,
-                       "%s: a topology becomes a hardware file, and names no GPU: add --gpu NAME -o FILE.json, for "
-                       "example --gpu h100-sxm -o my-node.json",
-                       file->name);
+                       "%s: a topology becomes a hardware file%s: add%s%s, for example --gpu h100-sxm -o my-node.json",
+                       file->name, typed->gpu == NULL ? ", and names no GPU" : "",
+                       typed->gpu == NULL ? " --gpu NAME" : "", typed->output == NULL ? " -o FILE.json" : "");
     }
     struct topology *topology = sp_arena_alloc(arena, sizeof(*topology));
     const struct import_node_given given = {.gpu = typed->gpu,
@@ -270,6 +270,17 @@ static void print_answer(struct command_context *context, const struct command_o
     report_imported(&style, context->arena, imported, n_files);
 }
 
+static bool check_other(struct command_context *context, const struct command_options *options,
+                        const struct sp_texts *paths, struct sp_error *err)
+{
+    struct sp_texts inputs = {.arena = context->arena};
+    for (size_t i = 0; i < paths->count; i++) {
+        sp_texts_add(&inputs, "%s", paths->items[i]);
+    }
+    command_add_store(&inputs, options->db);
+    return command_check_output(options->import.output, &inputs, err);
+}
+
 static bool import_files(struct command_context *context, const struct command_options *options,
                          const struct sp_texts *paths, struct sp_error *err)
 {
@@ -305,7 +316,8 @@ bool cmd_import(struct command_context *context, int argc, char **argv, struct s
                        "import: expected files, for example 'seqplan import all_reduce.txt', or - "
                        "for standard input");
     }
-    return check_gpu(options.import.gpu, err) && import_files(context, &options, &paths, err);
+    return check_gpu(options.import.gpu, err) && check_other(context, &options, &paths, err) &&
+           import_files(context, &options, &paths, err);
 }
 
 /* ---- the table of options --------------------------------------------------------------------------------------- */

@@ -221,6 +221,16 @@ static bool open_store(struct command_context *context, const struct command_opt
             sp_fail(err, SP_ERROR_INPUT, "no run %" PRId64 ": nothing is stored yet", options->measure.run.value));
 }
 
+static bool check_inputs(struct command_context *context, const struct command_options *options, struct sp_error *err)
+{
+    struct sp_texts inputs = {.arena = context->arena};
+    if (options->measure.from != NULL) {
+        sp_texts_add(&inputs, "%s", options->measure.from);
+    }
+    command_add_store(&inputs, options->db);
+    return command_check_output(options->measure.output, &inputs, err);
+}
+
 bool cmd_measure(struct command_context *context, int argc, char **argv, struct sp_error *err)
 {
     struct command_options options;
@@ -233,7 +243,7 @@ bool cmd_measure(struct command_context *context, int argc, char **argv, struct 
     const char *program = NULL;
     bool measures = options.measure.from == NULL && !options.measure.run.is_given;
     struct store *store = NULL;
-    if (!check_options(&options, err) ||
+    if (!check_options(&options, err) || !check_inputs(context, &options, err) ||
         (measures && !measure_device_find(context->arena, options.measure.device, &program, err)) ||
         !open_store(context, &options, &store, err)) {
         return false;

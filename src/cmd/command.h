@@ -158,6 +158,13 @@ bool request_is_complete(struct sp_arena *arena, const struct request *request, 
                          struct sp_error *err) SP_MUST_CHECK;
 struct report_style command_style(const struct command_context *context, const struct command_options *options);
 
+/* ---- outputs (output_check.c) ------------------------------------------------------------------------------------ */
+
+/* Fails where -o names a file that is read, by whatever path: "-" among the inputs is standard input, output NULL or "-" none. */
+bool command_check_output(const char *output, const struct sp_texts *inputs, struct sp_error *err) SP_MUST_CHECK;
+/* The file of --db, or the store that stands for it. */
+void command_add_store(struct sp_texts *inputs, const char *db);
+
 /* ---- lists (option_list.c) --------------------------------------------------------------------------------------- */
 
 /* An option whose values are separated by commas. Errors begin with "--NAME: "; an empty, repeated or unknown value is

@@ -6,7 +6,7 @@ void measure_intake_skip(struct measure_intake *intake, const char *reason)
 {
     intake->n_skipped++;
     if (intake->notes != NULL) {
-        import_skip(intake->notes, intake->n_lines, "not readable", "%s", reason);
+        import_reject(intake->notes, intake->n_lines, "not readable", "%s", reason);
         return;
     }
     if (intake->n_skipped > MOST_NAMED) {

@@ -52,6 +52,12 @@ double copy_time(const struct gpu_spec *gpu, double bytes)
     return curve_time(&gpu->copy, bytes * gpu->curve_hbm_bandwidth / gpu->hbm_bandwidth.value);
 }
 
+/* Latencies that follow one another inside a node: every rank of a ring sends at once, so a hop is one. */
+static double rounds_of(enum collective operation, double ranks)
+{
+    return operation == COLLECTIVE_SEND_RECEIVE ? 1 : (operation == COLLECTIVE_ALL_REDUCE ? 2 : 1) * (ranks - 1);
+}
+
 /* Inside one domain over `ranks`: between measured rank counts log-log in ranks, beyond them the nearest. */
 static double table_time(const struct hardware_spec *hardware, enum collective operation, double ranks,
                          double buffer_bytes)
@@ -73,7 +79,8 @@ static double table_time(const struct hardware_spec *hardware, enum collective o
     }
     if (below == NULL && above == NULL) { /* nothing measured: the link's own figures */
         double sent = collective_sent_bytes(operation, (int64_t)ranks, buffer_bytes);
-        return hardware->intra.curve_latency * (ranks - 1) + sent / hardware->intra.bandwidth.value;
+        double rounds = operation == COLLECTIVE_SEND_RECEIVE ? 1 : ranks - 1;
+        return hardware->intra.curve_latency * rounds + sent / hardware->intra.bandwidth.value;
     }
     if (below == NULL || above == NULL) {
         return curve_time(below != NULL ? &below->curve : &above->curve, bytes);
@@ -88,8 +95,7 @@ static double table_time(const struct hardware_spec *hardware, enum collective o
 static double intra_time(const struct hardware_spec *hardware, enum collective operation, double ranks,
                          double buffer_bytes)
 {
-    double rounds = (operation == COLLECTIVE_ALL_REDUCE ? 2 : 1) * (ranks - 1);
-    double added_s = rounds * (hardware->intra.latency.value - hardware->intra.curve_latency);
+    double added_s = rounds_of(operation, ranks) * (hardware->intra.latency.value - hardware->intra.curve_latency);
     double table_s = table_time(hardware, operation, ranks, buffer_bytes) * (1 + hardware->intra.slower[operation]);
     return fmax(table_s + added_s, 0);
 }
@@ -237,7 +243,8 @@ double hop_time(const struct hardware_spec *hardware, const struct group_placeme
     if (group->size <= 1 || bytes <= 0) {
         return 0;
     }
-    double intra_s = group->ranks_per_node > 1 ? intra_time(hardware, COLLECTIVE_SEND_RECEIVE, 2, bytes) : 0;
+    double per_node = (double)group->ranks_per_node;
+    double intra_s = per_node > 1 ? intra_time(hardware, COLLECTIVE_SEND_RECEIVE, per_node, bytes) : 0;
     if (group->nodes <= 1) {
         return intra_s;
     }

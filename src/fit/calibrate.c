@@ -1,12 +1,11 @@
 /* A hardware file fitted to measurements: what the lines determine is replaced, with its interval and its source, and the
  * rest stays word for word. */
 #include "fit/fit_internal.h"
+#include "fit/gpu_name.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 enum { FIGURE_DIGITS = 4, FIT_DIGITS = 5 };
 static const int overlap_group = N_MEASUREMENT_GROUPS;
@@ -28,6 +27,31 @@ struct calibration_curve *calibration_curve_add(struct calibration_work *work, e
     struct calibration_curve *curve = &out->curves[out->n_curves++];
     *curve = (struct calibration_curve){.group = group, .what = what, .held_out = -1};
     return curve;
+}
+
+void calibration_curve_refuse(struct calibration_curve *curve, const char *reason)
+{
+    curve->model = NULL;
+    curve->reason = reason;
+    curve->held_out = -1;
+    curve->n_parameters = 0;
+    curve->n_covariance = 0;
+}
+
+bool calibration_curve_holds(struct sp_arena *arena, struct calibration_curve *curve)
+{
+    static const double most_spread = 0.5; /* as far as a parameter may be from its value */
+    if (curve->spread <= most_spread) {
+        return true;
+    }
+    calibration_curve_refuse(curve, sp_format(arena,
+                                              "calls scatter by %.0f %% around any curve (a standard deviation), more "
+                                              "than %.0f %%",
+                                              100 * curve->spread, 100 * most_spread));
+    curve->advice =
+        sp_format(arena, "a machine that does nothing else meanwhile: seqplan measure --full --new --only %s",
+                  measurement_group_names[curve->group]);
+    return false;
 }
 
 void calibration_parameter_add(struct calibration_curve *curve, const struct calibration_parameter *parameter)
@@ -171,76 +195,17 @@ static bool is_repeated(const struct calibration_request *request, size_t run)
     return false;
 }
 
-static void collect_lines(struct calibration_work *work)
+static void name_source(struct calibration_work *work)
 {
     const struct calibration_request *request = work->request;
     struct sp_texts sources = {.arena = work->arena};
-    size_t n = 0;
     for (size_t i = 0; i < request->n_runs; i++) {
-        n += request->runs[i].n_rows;
-    }
-    work->lines = sp_arena_array(work->arena, n + 1, sizeof(const struct measurement *));
-    for (size_t i = 0; i < request->n_runs; i++) {
-        for (size_t j = 0; j < request->runs[i].n_rows && !is_repeated(request, i); j++) {
-            const struct measurement *line = &request->runs[i].rows[j];
-            if (line->kind == MEASUREMENT_TIMED) {
-                work->lines[work->n_lines++] = line;
-            }
+        if (!is_repeated(request, i)) {
+            sp_texts_add(&sources, "%s", run_text(work->arena, &request->runs[i]));
         }
-        sp_texts_add(&sources, "%s", run_text(work->arena, &request->runs[i]));
     }
     work->out->source =
         sp_format(work->arena, "fitted to %s", sp_join(work->arena, sources.items, sources.count, "; "));
-}
-
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) != 0;
-}
-
-/* The next run of letters and digits of the text, from *at on; its length, 0 at the end. */
-static size_t next_word(const char **at)
-{
-    while (**at != '\0' && !is_word(**at)) {
-        ++*at;
-    }
-    size_t length = 0;
-    while (is_word((*at)[length])) {
-        length++;
-    }
-    return length;
-}
-
-/* "H100", "A40", "GB300": letters, then two digits or more. */
-static bool is_chip(const char *word, size_t length)
-{
-    size_t letters = 0;
-    while (letters < length && isalpha((unsigned char)word[letters]) != 0) {
-        letters++;
-    }
-    size_t digits = letters;
-    while (digits < length && isdigit((unsigned char)word[digits]) != 0) {
-        digits++;
-    }
-    return letters > 0 && digits == length && digits >= letters + 2;
-}
-
-/* Whether the name of a GPU says that it is another than the title's: both name a chip, and not the same. */
-static bool is_other_chip(const char *name, const char *title)
-{
-    for (size_t length = next_word(&name); length > 0; name += length, length = next_word(&name)) {
-        const char *at = title;
-        bool is_named = false;
-        bool is_same = false;
-        for (size_t n = next_word(&at); n > 0; at += n, n = next_word(&at)) {
-            is_named = is_named || is_chip(at, n);
-            is_same = is_same || (n == length && strncasecmp(at, name, n) == 0);
-        }
-        if (is_chip(name, length)) {
-            return is_named && !is_same;
-        }
-    }
-    return false;
 }
 
 /* What a log of another program does not say of its machine is taken on trust. */
@@ -252,7 +217,7 @@ static bool check_machine(const struct calibration_work *work, const struct cali
     double memory = machine_number(run->machine, "hbm_bytes");
     bool is_other = (sms > 0 && fabs(sms - gpu->sm_count.value) > 0.5) ||
                     (memory > 0 && fabs(memory / gpu->hbm_capacity.value - 1) > memory_tolerance);
-    if (!is_other && is_other_chip(machine_text(run->machine, "gpu"), gpu->title)) {
+    if (!is_other && gpu_name_is_other(machine_text(run->machine, "gpu"), gpu->title)) {
         return sp_fail(err, SP_ERROR_INPUT, "run %s is of an %s, but %s has %s: name the hardware that was measured",
                        run->key, machine_text(run->machine, "gpu"), work->out->before->name, gpu->title);
     }
@@ -265,6 +230,21 @@ static bool check_machine(const struct calibration_work *work, const struct cali
                    run->key, machine_text(run->machine, "gpu"), sms, sp_quantity_print(work->arena, memory, SP_BYTES),
                    work->out->before->name, gpu->title, gpu->sm_count.value,
                    sp_quantity_print(work->arena, gpu->hbm_capacity.value, SP_BYTES));
+}
+
+/* Hardware whose title names no chip is no help: the runs must then be of one GPU among themselves. */
+static bool check_one_machine(const struct calibration_request *request, struct sp_error *err)
+{
+    const char *first = "";
+    for (size_t i = 0; i < request->n_runs; i++) {
+        const char *gpu = machine_text(request->runs[i].machine, "gpu");
+        if (gpu_name_has_chip(gpu) && gpu_name_is_other(gpu, first)) {
+            return sp_fail(err, SP_ERROR_INPUT, "the runs are of different GPUs, %s and %s: calibrate each on its own",
+                           first, gpu);
+        }
+        first = gpu_name_has_chip(first) ? first : gpu;
+    }
+    return true;
 }
 
 /* Curves belong to the power limit that they were measured under. */
@@ -463,31 +443,83 @@ static void advise(struct calibration *out)
 
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
-static void fit_groups(struct calibration_work *work)
+/* What a fit made of the file must be a machine; else the file stays as it was, and what was fitted says why. */
+static void fit_whole_or_not(struct calibration_work *work, void (*fit)(struct calibration_work *))
 {
-    take_power_limit(work);
-    if (calibration_has(work, MEASUREMENT_COPY)) {
-        calibrate_copy(work);
+    struct calibration *out = work->out;
+    const struct sp_json *file = work->file;
+    const int64_t n_curves = out->n_curves;
+    struct hardware_spec *read = sp_arena_alloc(work->arena, sizeof(*read));
+    struct sp_error err = {.kind = SP_ERROR_NONE};
+    fit(work);
+    if (work->file == file || hardware_from_json(work->arena, work->request->name, work->file, read, &err)) {
+        return;
     }
-    if (calibration_has(work, MEASUREMENT_GEMM)) {
-        calibrate_gemm(work);
-    }
-    if (calibration_has(work, MEASUREMENT_ATTENTION)) {
-        calibrate_attention(work);
-    }
-    if (calibration_has(work, MEASUREMENT_ELEMENTWISE)) {
-        calibrate_elementwise(work);
-    }
-    calibrate_host(work);
-    if (calibration_has(work, MEASUREMENT_COLLECTIVE)) {
-        calibrate_collectives(work);
-        calibrate_overlap(work);
-        calibrate_network(work);
+    work->file = file;
+    for (int64_t i = n_curves; i < out->n_curves; i++) {
+        if (out->curves[i].model != NULL) {
+            calibration_curve_refuse(
+                &out->curves[i],
+                sp_format(work->arena, "what was fitted is no machine (%s): are the lines in seconds, bytes and FLOP?",
+                          err.text));
+        }
     }
 }
 
-static bool check_fitted(struct calibration *out, struct sp_error *err)
+static void fit_groups(struct calibration_work *work)
 {
+    static const struct {
+        enum measurement_group group;
+        void (*fit)(struct calibration_work *);
+    } fits[] = {
+        {MEASUREMENT_COPY, calibrate_copy},
+        {MEASUREMENT_GEMM, calibrate_gemm},
+        {MEASUREMENT_ATTENTION, calibrate_attention},
+        {MEASUREMENT_ELEMENTWISE, calibrate_elementwise},
+        {MEASUREMENT_COPY, calibrate_pcie},
+        {MEASUREMENT_LATENCY, calibrate_launch},
+        {MEASUREMENT_COLLECTIVE, calibrate_collectives},
+        {MEASUREMENT_COLLECTIVE, calibrate_overlap}, /* after attention and matrix products */
+        {MEASUREMENT_COLLECTIVE, calibrate_network}, /* after those inside a node */
+    };
+    take_power_limit(work);
+    for (size_t i = 0; i < SP_COUNT_OF(fits); i++) {
+        if (calibration_has(work, fits[i].group)) {
+            fit_whole_or_not(work, fits[i].fit);
+        }
+    }
+}
+
+/* Why nothing was tried: the lines cannot be, or the model has no use for them, or there are none. */
+static bool fail_without_curves(const struct calibration_work *work, struct sp_error *err)
+{
+    const struct calibration *out = work->out;
+    const struct fit_machine machine = {out->before, work->request->kernel};
+    int64_t n_lines = 0;
+    const char *reason = out->remarks.count > 0 ? out->remarks.items[out->remarks.count - 1] : NULL;
+    for (size_t i = 0; i < work->n_lines; i++) {
+        struct sp_error why;
+        double seconds = 0;
+        const struct measurement *line = work->lines[i];
+        if (!calibration_has(work, line->group)) {
+            continue;
+        }
+        if (n_lines++ == 0) {
+            bool is_priced = fit_predict(work->arena, &machine, line, &seconds, &why);
+            reason = sp_format(work->arena, "%s: %s", line->key, is_priced ? "no curve is fitted to such" : why.text);
+        }
+    }
+    if (reason != NULL) {
+        return sp_fail(err, SP_ERROR_INPUT, "nothing to fit: no line of the groups asked for can be used: %s", reason);
+    }
+    return sp_fail(err, SP_ERROR_INPUT,
+                   "nothing to fit: the runs hold no timed line of the groups asked for; 'seqplan measure --full' "
+                   "makes them");
+}
+
+static bool check_fitted(const struct calibration_work *work, struct sp_error *err)
+{
+    struct calibration *out = work->out;
     for (int64_t i = 0; i < out->n_curves; i++) {
         out->n_fitted += out->curves[i].model != NULL ? 1 : 0;
     }
@@ -495,9 +527,7 @@ static bool check_fitted(struct calibration *out, struct sp_error *err)
         return true;
     }
     if (out->n_curves == 0) {
-        return sp_fail(err, SP_ERROR_INPUT,
-                       "nothing to fit: the runs hold no timed line of the groups asked for; 'seqplan measure --full' "
-                       "makes them");
+        return fail_without_curves(work, err);
     }
     return sp_fail(err, SP_ERROR_INPUT, "nothing can be fitted: %s: %s; measure more: %s", out->curves[0].what,
                    out->curves[0].reason,
@@ -507,7 +537,7 @@ static bool check_fitted(struct calibration *out, struct sp_error *err)
 bool calibrate(struct sp_arena *arena, const struct calibration_request *request, struct calibration *calibration,
                struct sp_error *err)
 {
-    *calibration = (struct calibration){.advice = {.arena = arena}};
+    *calibration = (struct calibration){.advice = {.arena = arena}, .remarks = {.arena = arena}};
     struct calibration_work work = {.arena = arena, .request = request, .out = calibration};
     if (!open_file(&work, err)) {
         return false;
@@ -517,9 +547,13 @@ bool calibrate(struct sp_arena *arena, const struct calibration_request *request
             return false;
         }
     }
-    collect_lines(&work);
+    if (!check_one_machine(request, err)) {
+        return false;
+    }
+    name_source(&work);
+    calibration_take_lines(&work);
     fit_groups(&work);
-    if (!check_fitted(calibration, err)) {
+    if (!check_fitted(&work, err)) {
         return false;
     }
     calibration->file = work.file;

@@ -151,6 +151,9 @@ static bool fit_line(struct calibration_work *work, const struct line_key *key, 
     curve->held_out = rates.held_out;
     curve->n_outliers = rates.n_outliers;
     rates_describe(arena, &rates, "length", curve);
+    if (!calibration_curve_holds(arena, curve)) {
+        return false;
+    }
     add_rows(arena, key, &rates, gathered->rows);
     json_add(arena, gathered->fits, line_name(arena, key), calibration_fit_json(arena, curve));
     gathered->squares += curve->spread * curve->spread * points.n;
@@ -199,14 +202,27 @@ static void add_ceiling(struct calibration_work *work, const struct line_key *ke
     json_add(arena, gathered->ceilings, NULL, row);
 }
 
+static void refuse_from(struct calibration_work *work, int64_t first)
+{
+    for (int64_t i = first; i < work->out->n_curves; i++) {
+        if (work->out->curves[i].model != NULL) {
+            calibration_curve_refuse(&work->out->curves[i],
+                                     "a curve needs both passes under both masks, and another of "
+                                     "this head dimension could not be fitted");
+        }
+    }
+}
+
 static bool fit_head_dim(struct calibration_work *work, int64_t head_dim, struct gathered *gathered)
 {
     if (!has_all_kinds(work, head_dim)) {
         return false;
     }
     struct gathered here = *gathered;
+    const int64_t n_curves = work->out->n_curves;
     bool is_whole = true;
     here.rows = json_new(work->arena, SP_JSON_ARRAY);
+    here.fits = json_new(work->arena, SP_JSON_OBJECT);
     for (int kind = 0; kind < N_KINDS; kind++) {
         struct line_key key = {kind / MASKS != 0, kind % MASKS != 0, head_dim, 0};
         bool has_line = false;
@@ -217,7 +233,11 @@ static bool fit_head_dim(struct calibration_work *work, int64_t head_dim, struct
         is_whole = is_whole && has_line;
     }
     if (!is_whole) {
+        refuse_from(work, n_curves);
         return false;
+    }
+    for (const struct sp_json *fit = here.fits->first; fit != NULL; fit = fit->next) {
+        json_add(work->arena, gathered->fits, fit->key, fit);
     }
     for (const struct sp_json *row = here.rows->first; row != NULL; row = row->next) {
         json_add(work->arena, gathered->rows, NULL, row);

@@ -68,7 +68,7 @@ static bool fit_moved(struct calibration_work *work, const struct moved *moved, 
     double *covariance = sp_arena_array(work->arena, 4, sizeof(*covariance));
     memcpy(covariance, fit->covariance, 4 * sizeof(*covariance));
     curve->covariance = covariance;
-    return true;
+    return calibration_curve_holds(work->arena, curve);
 }
 
 /* Median |log error| of each cluster predicted from the others. */
@@ -156,7 +156,7 @@ void calibrate_elementwise(struct calibration_work *work)
 
 /* ---- the host --------------------------------------------------------------------------------------------------- */
 
-static void calibrate_pcie(struct calibration_work *work)
+void calibrate_pcie(struct calibration_work *work)
 {
     struct moved moved = moved_new(work);
     for (size_t i = 0; i < work->n_lines; i++) {
@@ -189,7 +189,7 @@ static void calibrate_pcie(struct calibration_work *work)
 }
 
 /* One line is the figure: its interval is that of its own samples. */
-static void calibrate_launch(struct calibration_work *work)
+void calibrate_launch(struct calibration_work *work)
 {
     for (size_t i = 0; i < work->n_lines; i++) {
         const struct measurement *line = work->lines[i];
@@ -207,15 +207,5 @@ static void calibrate_launch(struct calibration_work *work)
             work, "gpu.launch_latency", &launch,
             "empty kernels launched one after another by a C program; a framework adds its own time");
         return;
-    }
-}
-
-void calibrate_host(struct calibration_work *work)
-{
-    if (calibration_has(work, MEASUREMENT_COPY)) {
-        calibrate_pcie(work);
-    }
-    if (calibration_has(work, MEASUREMENT_LATENCY)) {
-        calibrate_launch(work);
     }
 }

@@ -155,16 +155,19 @@ static bool calibrate_pass(struct calibration_work *work, int pass, struct sp_js
     }
     describe(work, &rates, curve);
     struct calibration_parameter ceiling;
-    double most = work->out->before->gpu.gemm.ceiling[pass].value;
-    if (ceiling_of(work, &calls, &ceiling)) {
+    bool has_ceiling = ceiling_of(work, &calls, &ceiling);
+    double most = has_ceiling ? ceiling.value : work->out->before->gpu.gemm.ceiling[pass].value;
+    curve->spread = priced_spread(work, &calls, &rates, most);
+    if (!calibration_curve_holds(arena, curve)) {
+        return false;
+    }
+    if (has_ceiling) {
         calibration_parameter_add(curve, &ceiling);
         calibration_figure_set(work, sp_format(arena, "gpu.gemm.ceiling.%s", pass_names[pass]), &ceiling,
                                "mean of the calls of 3 ms and more, their last wave counted as full");
-        most = ceiling.value;
     } else {
         curve->advice = sp_format(arena, "calls of 3 ms and more, for the ceiling: %s", next);
     }
-    curve->spread = priced_spread(work, &calls, &rates, most);
     pooled->squares += curve->spread * curve->spread * calls.n;
     pooled->n += calls.n;
     add_rows(work, pass, &rates, rows);

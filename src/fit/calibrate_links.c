@@ -141,7 +141,7 @@ static bool fit_points(struct calibration_work *work, const struct measured_poin
     times->is_table = table_is_better(work->arena, points, times);
     if (times->is_table) {
         describe_table(work, times, curve);
-        return true;
+        return calibration_curve_holds(work->arena, curve);
     }
     curve->model =
         segments->n_segments == 1 ? "1 segment" : sp_format(work->arena, "%d segments", segments->n_segments);
@@ -159,7 +159,7 @@ static bool fit_points(struct calibration_work *work, const struct measured_poin
     memcpy(covariance, segments->fit.covariance, n * sizeof(*covariance));
     curve->covariance = covariance;
     describe_segments(work, segments, curve);
-    return true;
+    return calibration_curve_holds(work->arena, curve);
 }
 
 /* ---- segments as rows ------------------------------------------------------------------------------------------- */
@@ -406,7 +406,9 @@ static void scale_link(struct calibration_work *work, const struct link_key *key
     curve->n_parameters = 0;
     curve->n_covariance = 0;
     calibration_parameter_add(curve, &factor);
-    write_scaled(work, key, curve, factor.value);
+    if (calibration_curve_holds(work->arena, curve)) {
+        write_scaled(work, key, curve, factor.value);
+    }
 }
 
 /* Where sizes are too few for a curve of their own: the scaled table, if they agree on it. */

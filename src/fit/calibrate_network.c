@@ -223,5 +223,7 @@ void calibrate_network(struct calibration_work *work)
     double *covariance = sp_arena_array(work->arena, n, sizeof(*covariance));
     memcpy(covariance, fit.covariance, n * sizeof(*covariance));
     curve->covariance = covariance;
-    write_figures(work, &lines, &fit, curve);
+    if (calibration_curve_holds(work->arena, curve)) {
+        write_figures(work, &lines, &fit, curve);
+    }
 }

@@ -155,6 +155,9 @@ static void fit_power(struct calibration_work *work, int number, struct turned *
     curve->spread = fit.sigma;
     curve->n_outliers = fit.n_outliers;
     calibration_parameter_add(curve, &power);
+    if (!calibration_curve_holds(work->arena, curve)) {
+        return;
+    }
     write_power(work, number, &power);
     pooled->squares += fit.sigma * fit.sigma * turned->n;
     pooled->n += turned->n;

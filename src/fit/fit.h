@@ -90,6 +90,7 @@ struct calibration {
     int64_t n_curves, capacity;
     int n_fitted;
     struct calibration_group groups[CALIBRATION_GROUPS]; /* those with lines have n_lines > 0 */
+    struct sp_texts remarks;                             /* which lines were left out before any fit, and why */
     struct sp_texts advice;
 };
 /* Fits what the lines determine and keeps the rest of the hardware as it stood. SP_ERROR_INPUT where nothing can be

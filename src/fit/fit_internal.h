@@ -217,13 +217,19 @@ struct calibration_work {
     const struct calibration_request *request;
     struct calibration *out;
     const struct sp_json *file;       /* the hardware file, its GPU (and network, when fitted) inside */
-    const struct measurement **lines; /* timed, of all runs; a run given twice counts once */
+    const struct measurement **lines; /* timed, of all runs, without what repeats and what cannot be */
     size_t n_lines;
 };
+/* Fills the lines, and remarks of what is left out (calibrate_lines.c). */
+void calibration_take_lines(struct calibration_work *work);
 bool calibration_has(const struct calibration_work *work, enum measurement_group group);
 /* A new curve in the list, refused until it has a model. */
 struct calibration_curve *calibration_curve_add(struct calibration_work *work, enum measurement_group group,
                                                 const char *what);
+/* Back to a curve that is kept as it stood. */
+void calibration_curve_refuse(struct calibration_curve *curve, const char *reason);
+/* Refuses a curve whose calls scatter so much that it says nothing; false: it is refused. */
+bool calibration_curve_holds(struct sp_arena *arena, struct calibration_curve *curve);
 void calibration_parameter_add(struct calibration_curve *curve, const struct calibration_parameter *parameter);
 /* The figure at path with a fitted value, its interval and a note; `is_known` false leaves it as it was. */
 void calibration_figure_set(struct calibration_work *work, const char *path,
@@ -251,9 +257,10 @@ const struct sp_json *calibration_attention_clocks(struct calibration_work *work
 /* A forward or backward call: what adds to a sum or merges two is priced beside them. */
 bool attention_point_is_plain(const struct measurement *line, struct attention_point *point);
 void calibrate_elementwise(struct calibration_work *work); /* calibrate_figures.c */
-void calibrate_host(struct calibration_work *work);        /* PCIe and launches */
-void calibrate_overlap(struct calibration_work *work);     /* after attention and gemm */
-void calibrate_network(struct calibration_work *work);     /* collectives over nodes; after those inside */
+void calibrate_pcie(struct calibration_work *work);
+void calibrate_launch(struct calibration_work *work);
+void calibrate_overlap(struct calibration_work *work); /* after attention and gemm */
+void calibrate_network(struct calibration_work *work); /* collectives over nodes; after those inside */
 
 /* Whether the line says how many bytes it moved. */
 bool has_bytes(const struct measurement *line, struct sp_error *err) SP_MUST_CHECK;

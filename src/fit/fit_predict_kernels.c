@@ -37,6 +37,23 @@ static const double MOST_BYTES = 1e15; /* more than any memory has, and what tab
 static const double MOST_RANKS = 1e6;
 static const double MOST_WIDTH = 1e9; /* of a matrix, and tokens of a sequence */
 
+/* Ranks have a GPU each, and as many on every node; a rack may be called one node or its trays. */
+static bool fits_nodes(const struct hardware_spec *hardware, double ranks, double nodes, struct sp_error *err)
+{
+    double gpus = fmax(hardware->node.gpus.value, hardware->node.nvlink_domain.value);
+    if (!(nodes >= 1) || ranks < 2 || nodes > ranks) {
+        return sp_fail(err, SP_ERROR_INPUT, "%g ranks on %g nodes: expected two ranks or more, on 1 to %g nodes", ranks,
+                       nodes, ranks);
+    }
+    if (ranks > gpus * nodes) {
+        return sp_fail(err, SP_ERROR_INPUT, "%g ranks on %g node%s: %s has %g GPUs a node", ranks, nodes,
+                       sp_plural((int64_t)nodes), hardware->name, gpus);
+    }
+    double per_node = ranks / nodes;
+    return (floor(nodes) >= nodes && floor(per_node) >= per_node) ||
+           sp_fail(err, SP_ERROR_INPUT, "%g ranks on %g nodes: expected as many ranks on each node", ranks, nodes);
+}
+
 /* A log says how many hosts there were. Where a domain holds several of them the ranks are taken to fill one before the next. */
 static double domains_of(const struct hardware_spec *hardware, double ranks, double nodes)
 {
@@ -54,9 +71,8 @@ bool collective_point_read(const struct hardware_spec *hardware, const struct me
         !fit_whole(line, "message_bytes", MOST_BYTES, &point->bytes, err)) {
         return false;
     }
-    if (!(nodes >= 1) || ranks < 2 || nodes > ranks) {
-        return sp_fail(err, SP_ERROR_INPUT, "%g ranks on %g nodes: expected two ranks or more, on 1 to %g nodes", ranks,
-                       nodes, ranks);
+    if (!fits_nodes(hardware, ranks, nodes, err)) {
+        return false;
     }
     point->beside = point->beside[0] == '\0' ? "none" : point->beside;
     point->times_kernel = strcmp(fit_text_or_none(line, "timed"), "kernel") == 0;
@@ -233,8 +249,14 @@ static double plain_forward_bytes(const struct attention_point *point)
 bool has_bytes(const struct measurement *line, struct sp_error *err)
 {
     bool is_count = line->bytes >= 1 && line->bytes <= MOST_BYTES && floor(line->bytes) >= line->bytes;
-    return is_count || sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a whole number from 1 to %g, found %g",
-                               MOST_BYTES, line->bytes);
+    if (is_count) {
+        return true;
+    }
+    if (line->bytes <= 0) {
+        return sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a whole number from 1 to %g, found none", MOST_BYTES);
+    }
+    return sp_fail(err, SP_ERROR_INPUT, "\"bytes\": expected a whole number from 1 to %g, found %g", MOST_BYTES,
+                   line->bytes);
 }
 
 static bool predict_attention(const struct fit_machine *machine, const struct measurement *line, double *seconds,

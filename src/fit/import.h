@@ -50,7 +50,8 @@ struct import_given {
 struct import_note { /* what became of a line */
     int64_t line;
     bool is_taken;
-    const char *reason; /* of many lines: "an empty message"; "" where it is taken */
+    bool is_flawed;     /* it, or part of it, is lost that should not have been: named without being asked */
+    const char *reason; /* of many lines: "an empty message"; "" where all of it is taken */
     const char *text;   /* of this one */
 };
 
@@ -62,6 +63,7 @@ struct import_result {
     struct import_note *notes;
     int64_t n_notes, capacity;
     int64_t n_taken, n_skipped; /* lines */
+    int64_t n_parts;            /* halves of lines that are taken, left out */
     struct sp_texts warnings;
 };
 
@@ -69,6 +71,11 @@ struct import_result {
 void import_result_open(struct import_result *result, struct sp_arena *arena);
 void import_take(struct import_result *result, int64_t line, const char *format, ...) SP_PRINTF(3, 4);
 void import_skip(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
+    SP_PRINTF(4, 5);
+/* The same of what is wrong with a line, not with what was asked; and of a line that is taken but for one half. */
+void import_reject(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
+    SP_PRINTF(4, 5);
+void import_take_half(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
     SP_PRINTF(4, 5);
 
 /* ---- nccl-tests (import_nccl.c, nccl_table.c, nccl_lines.c) ----------------------------------------------------- */

@@ -132,7 +132,7 @@ static bool read_megatron_step(struct training_log *log, int64_t number, const c
     }
     if (iteration == NULL || !import_integer_after(iteration, "iteration ", &step.step) ||
         import_number_after(line, "elapsed time per iteration (ms):", &ms) == NULL || !(ms > 0)) {
-        import_skip(log->result, number, "cut off", "no iteration with a time above 0");
+        import_reject(log->result, number, "cut off", "no iteration with a time above 0");
         return true;
     }
     if (import_number_after(line, "number of skipped iterations:", &n_skipped) != NULL && n_skipped > 0) {
@@ -289,7 +289,7 @@ bool torchtitan_line(struct training_log *log, int64_t number, const char *line)
         return true;
     }
     if (!import_integer_after(begin, "step:", &step.step) || !(step.tokens_per_s_per_gpu > 0)) {
-        import_skip(log->result, number, "cut off", "no step with a rate above 0");
+        import_reject(log->result, number, "cut off", "no step with a rate above 0");
         return true;
     }
     if (import_number_after(begin, "tflops:", &tera) != NULL) {
@@ -385,7 +385,7 @@ bool nanotron_line(struct training_log *log, int64_t number, const char *line)
     }
     if (!import_integer_after(begin, "iteration:", &step.step) ||
         !number_with_prefix(begin, "elapsed_time_per_iteration_ms:", &ms) || !(ms > 0)) {
-        import_skip(log->result, number, "cut off", "no iteration with a time above 0");
+        import_reject(log->result, number, "cut off", "no iteration with a time above 0");
         return true;
     }
     step.time_s = ms / MS_PER_S;
@@ -435,7 +435,7 @@ bool deepspeed_line(struct training_log *log, int64_t number, const char *line)
         import_integer_after(line, "global_step=", &step.step) || import_integer_after(slash, "/", &step.step);
     if (!has_step || import_number_after(line, "CurrSamplesPerSec=", &step.samples_per_s) == NULL ||
         !(step.samples_per_s > 0)) {
-        import_skip(log->result, number, "cut off", "no step with a rate above 0");
+        import_reject(log->result, number, "cut off", "no step with a rate above 0");
         return true;
     }
     training_add_step(log, &step);

@@ -26,6 +26,11 @@ bool import_integer(const char *word, int64_t *value);
 const char *import_number_after(const char *line, const char *label, double *value);
 bool import_integer_after(const char *line, const char *label, int64_t *value);
 
+/* The GPU of a log, by its own words or the user's: NULL where neither says. Fails where they name different ones; a name of no
+ * chip stands with a warning. (import_result.c) */
+bool import_settle_gpu(struct import_result *result, const char *logged, const char *given, const char **gpu,
+                       struct sp_error *err) SP_MUST_CHECK;
+
 /* ---- results (import_result.c) ---------------------------------------------------------------------------------- */
 
 void import_sort_notes(struct import_result *result); /* by line */

@@ -77,17 +77,34 @@ static int64_t bytes_of_type(const char *word)
     return 0;
 }
 
+static bool is_digits(const char *word)
+{
+    return word[0] != '\0' && word[strspn(word, "0123456789")] == '\0';
+}
+
 /* The index of the first word of a row, or -1. */
 static int begin_of_row(const struct import_words *words)
 {
-    int64_t ignored = 0;
     for (int i = 0; i + 2 < words->count; i++) {
-        if (import_integer(words->items[i], &ignored) && import_integer(words->items[i + 1], &ignored) &&
-            bytes_of_type(words->items[i + 2]) > 0) {
+        if (is_digits(words->items[i]) && is_digits(words->items[i + 1]) && bytes_of_type(words->items[i + 2]) > 0) {
             return i;
         }
     }
     return -1;
+}
+
+/* What would be a row if its third word were a type: three figures of a half and more behind it. */
+static bool is_row_of_another_type(const struct import_words *words)
+{
+    int n_figures = 0;
+    if (words->count < 3 || !is_digits(words->items[0]) || !is_digits(words->items[1]) ||
+        isalpha((unsigned char)words->items[2][0]) == 0) {
+        return false;
+    }
+    for (int i = 3; i < words->count; i++) {
+        n_figures += import_number(words->items[i], &(double){0}, NULL) ? 1 : 0;
+    }
+    return n_figures >= NCCL_MOST_COLUMNS;
 }
 
 bool nccl_is_row(struct sp_arena *arena, const char *line)
@@ -172,12 +189,18 @@ static bool read_redop_and_root(const struct import_words *words, int *at, const
 
 static void read_row(const struct import_words *words, int begin, const struct nccl_layout *known, struct nccl_row *row)
 {
-    bool is_read =
-        import_integer(words->items[begin], &row->bytes) && import_integer(words->items[begin + 1], &row->count);
-    assert(is_read); /* else no row began here */
-    (void)is_read;
     row->dtype = words->items[begin + 2];
     row->dtype_bytes = bytes_of_type(row->dtype);
+    row->flaw_class = "not readable";
+    if (!import_integer(words->items[begin], &row->bytes) || !import_integer(words->items[begin + 1], &row->count)) {
+        row->flaw = "its size or its count has more than 15 digits";
+        return;
+    }
+    if (row->dtype_bytes == 0) {
+        row->flaw = "its type is none that is known";
+        return;
+    }
+    row->flaw_class = "cut off";
     int at = begin + 3;
     const struct nccl_layout layout = known->is_known ? *known : guess_layout(words, at);
     if (!read_redop_and_root(words, &at, &layout, row)) {
@@ -440,6 +463,10 @@ static void read_line(struct reading *reading, int64_t number, const char *raw)
     int begin = begin_of_row(&words);
     if (begin >= 0) {
         add_row(reading, number, &words, begin);
+        return;
+    }
+    if (reading->table->layout.is_known && is_row_of_another_type(&words)) {
+        add_row(reading, number, &words, 0);
         return;
     }
     read_program(reading, line);

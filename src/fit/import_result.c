@@ -1,4 +1,5 @@
 /* What an importer says of each line, and the runs that it makes. */
+#include "fit/gpu_name.h"
 #include "fit/import_internal.h"
 
 #include <inttypes.h>
@@ -25,6 +26,13 @@ static void add_note(struct import_result *result, int64_t line, const char *rea
         .line = line, .is_taken = reason[0] == '\0', .reason = reason, .text = sp_strdup(result->arena, text)};
 }
 
+static void mark_flawed(struct import_result *result, bool is_taken)
+{
+    struct import_note *note = &result->notes[result->n_notes - 1];
+    note->is_flawed = true;
+    note->is_taken = is_taken;
+}
+
 void import_take(struct import_result *result, int64_t line, const char *format, ...)
 {
     va_list args;
@@ -41,6 +49,27 @@ void import_skip(struct import_result *result, int64_t line, const char *reason,
     add_note(result, line, reason, format, args);
     va_end(args);
     result->n_skipped++;
+}
+
+void import_reject(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_note(result, line, reason, format, args);
+    va_end(args);
+    mark_flawed(result, false);
+    result->n_skipped++;
+}
+
+void import_take_half(struct import_result *result, int64_t line, const char *reason, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add_note(result, line, reason, format, args);
+    va_end(args);
+    mark_flawed(result, true);
+    result->n_taken++;
+    result->n_parts++;
 }
 
 static int compare_notes(const void *a, const void *b)
@@ -81,6 +110,21 @@ void import_add_run(struct import_result *result, const struct store_import *run
     added->n_planned = (int64_t)run->n_rows;
     added->is_finished = true;
     result->n_measurements += (int64_t)run->n_rows;
+}
+
+bool import_settle_gpu(struct import_result *result, const char *logged, const char *given, const char **gpu,
+                       struct sp_error *err)
+{
+    *gpu = given != NULL ? given : logged;
+    if (given == NULL || logged == NULL || strcmp(given, logged) == 0) {
+        return true;
+    }
+    if (!gpu_name_has_chip(given) || !gpu_name_has_chip(logged)) {
+        sp_texts_add(&result->warnings, "the log names the GPU %s, --gpu says %s: kept as %s", logged, given, given);
+        return true;
+    }
+    return !gpu_name_is_other(given, logged) ||
+           sp_fail(err, SP_ERROR_INPUT, "the log names the GPU %s, --gpu says %s: leave --gpu out", logged, given);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------- */

@@ -163,7 +163,7 @@ static void drop_others(struct training_log *log)
     for (int64_t i = 0; i < log->n_steps; i++) {
         const struct training_step *step = &log->steps[i];
         if (!(step->time_s > 0)) {
-            import_skip(log->result, step->line, "no time", "step %lld has no time", (long long)step->step);
+            import_reject(log->result, step->line, "no time", "step %lld has no time", (long long)step->step);
         } else if (step->global_batch != batch) {
             import_skip(log->result, step->line, "another batch", "step %lld has %lld sequences, the last has %lld",
                         (long long)step->step, (long long)step->global_batch, (long long)batch);
@@ -395,7 +395,11 @@ bool import_training(struct sp_arena *arena, const struct import_log_source *sou
         log.facts[i] = -1;
     }
     read_lines(&log, source);
-    const char *gpu = given->gpu != NULL ? given->gpu : log.gpu;
+    const char *gpu = NULL;
+    if (!import_settle_gpu(result, log.gpu, given->gpu, &gpu, err)) {
+        sp_error_prefix(err, "%s", source->text->name);
+        return false;
+    }
     if (!settle_batch(&log, source, given, err) || !check_log(&log, source, gpu, err)) {
         return false;
     }

@@ -13,6 +13,7 @@ struct making {
     struct store_measurement *rows;
     size_t n_rows;
     int64_t *repeats[2]; /* of each row, by half */
+    int64_t n_wrong;     /* halves whose results had wrong values */
 };
 
 static int compare_texts_of(const struct nccl_row *a, const struct nccl_row *b)
@@ -135,7 +136,7 @@ static bool add_row(struct making *making, int64_t index, struct sp_error *err)
     const char *text = NULL;
     const char *reason = nccl_row_flaw(result->arena, row, making->identity, &text);
     if (reason != NULL) {
-        import_skip(result, row->line, reason, "%s", text);
+        (row->bytes == 0 && row->flaw == NULL ? import_skip : import_reject)(result, row->line, reason, "%s", text);
         return true;
     }
     size_t n_before = making->n_rows;
@@ -144,22 +145,28 @@ static bool add_row(struct making *making, int64_t index, struct sp_error *err)
         if (!row->halves[half].is_there) {
             bool is_cut = half == 1 && making->table->layout.n_halves > 1 && !row->halves[half].is_unknown;
             lost = is_cut ? "; its in-place half is cut off" : lost;
+            reason = is_cut ? "cut off" : reason;
             continue;
         }
         const char *flaw = nccl_half_flaw(result->arena, row, half, making->identity, &text);
         if (flaw == NULL && !add_half(making, index, half, err)) {
             return false;
         }
+        making->n_wrong += flaw != NULL && strcmp(flaw, nccl_wrong_result) == 0 ? 1 : 0;
         reason = flaw != NULL ? flaw : reason;
         lost = flaw != NULL ? sp_format(result->arena, "; %s", text) : lost;
     }
     if (making->n_rows == n_before) {
-        import_skip(result, row->line, reason == NULL ? "no time" : reason, "%s",
-                    text == NULL ? "neither half has a time" : text);
+        import_reject(result, row->line, reason == NULL ? "no time" : reason, "%s",
+                      text == NULL ? "neither half has a time" : text);
+    } else if (reason != NULL) {
+        import_take_half(result, row->line, reason, "%s of %lld bytes, %zu of 2 halves%s",
+                         import_operation_names[making->identity->operation], (long long)row->bytes,
+                         making->n_rows - n_before, lost);
     } else {
-        import_take(result, row->line, "%s of %lld bytes, %zu of 2 halves%s",
+        import_take(result, row->line, "%s of %lld bytes, %zu of 2 halves",
                     import_operation_names[making->identity->operation], (long long)row->bytes,
-                    making->n_rows - n_before, lost);
+                    making->n_rows - n_before);
     }
     return true;
 }
@@ -197,6 +204,13 @@ bool nccl_table_import(struct import_result *result, const struct nccl_table *ta
     const char *machine = machine_of(&making, err);
     if (machine == NULL) {
         return false;
+    }
+    if (making.n_wrong > 0) {
+        sp_texts_add(
+            &result->warnings,
+            "%lld result%s of the table at line %lld had wrong values: look for the cause before you trust the "
+            "times of the others",
+            (long long)making.n_wrong, sp_plural(making.n_wrong), (long long)table->first_line);
     }
     const struct store_import run = {
         .run = {.profile = sp_format(result->arena, "nccl-tests %s, %lld ranks on %lld node%s",

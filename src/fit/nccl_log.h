@@ -43,7 +43,8 @@ struct nccl_row {
     const char *redop; /* "": no such column, or "none" */
     int64_t root;      /* -1: no such column, or none */
     struct nccl_half halves[2];
-    const char *flaw; /* why it cannot be read, or NULL */
+    const char *flaw;       /* why it cannot be read, or NULL */
+    const char *flaw_class; /* of many such */
 };
 
 enum { NCCL_MOST_COLUMNS = 4 }; /* of a half */
@@ -103,6 +104,7 @@ double nccl_sent_share(enum nccl_operation operation, int64_t ranks);
 /* What is wrong with a row, or with half of it, as such an operation: NULL, or a class of reasons; *text says it. */
 const char *nccl_row_flaw(struct sp_arena *arena, const struct nccl_row *row, const struct nccl_identity *identity,
                           const char **text);
+extern const char nccl_wrong_result[]; /* that class of a half */
 const char *nccl_half_flaw(struct sp_arena *arena, const struct nccl_row *row, int half,
                            const struct nccl_identity *identity, const char **text);
 

@@ -353,8 +353,8 @@ static int64_t find_nodes(struct import_result *result, const struct nccl_table 
     int64_t listed = is_whole ? (int64_t)table->ranks.hosts.count : 0;
     int64_t told = table->debug_ranks == ranks ? table->debug_nodes : 0;
     if (given->nodes > 0 && listed > 0 && listed != given->nodes) {
-        sp_texts_add(&result->warnings, "the log lists %lld hosts, --nodes says %lld: taken as %lld", (long long)listed,
-                     (long long)given->nodes, (long long)given->nodes);
+        sp_texts_add(&result->warnings, "the log lists %lld host%s, --nodes says %lld: taken as %lld",
+                     (long long)listed, sp_plural(listed), (long long)given->nodes, (long long)given->nodes);
     }
     return given->nodes > 0 ? given->nodes : listed > 0 ? listed : told;
 }
@@ -402,7 +402,11 @@ bool nccl_identify(struct import_result *result, const struct nccl_table *table,
                    struct nccl_identity *identity, struct sp_error *err)
 {
     struct sp_arena *arena = result->arena;
-    *identity = (struct nccl_identity){.gpu = given->gpu != NULL ? given->gpu : table->ranks.gpu};
+    *identity = (struct nccl_identity){.gpu = NULL};
+    if (!import_settle_gpu(result, table->ranks.gpu, given->gpu, &identity->gpu, err)) {
+        sp_error_prefix(err, "table at line %lld", (long long)table->first_line);
+        return false;
+    }
     if (count_usable(table) == 0) {
         return fail_table(table, err, "no row has a size and a time: expected rows that were not cut off");
     }
@@ -427,7 +431,7 @@ const char *nccl_row_flaw(struct sp_arena *arena, const struct nccl_row *row, co
 {
     if (row->flaw != NULL) {
         *text = row->flaw;
-        return "cut off";
+        return row->flaw_class;
     }
     if (row->bytes == 0) {
         *text = "the message has no bytes";
@@ -443,6 +447,8 @@ const char *nccl_row_flaw(struct sp_arena *arena, const struct nccl_row *row, co
     return NULL;
 }
 
+const char nccl_wrong_result[] = "a wrong result";
+
 const char *nccl_half_flaw(struct sp_arena *arena, const struct nccl_row *row, int half,
                            const struct nccl_identity *identity, const char **text)
 {
@@ -455,7 +461,7 @@ const char *nccl_half_flaw(struct sp_arena *arena, const struct nccl_row *row, i
     bool is_counted = own->has_wrong && !own->is_wrong_unknown && floor(own->n_wrong) >= own->n_wrong;
     if (is_counted && own->n_wrong >= 1) {
         *text = sp_format(arena, "%s: %.0f values of the result were wrong", where, own->n_wrong);
-        return "a wrong result";
+        return nccl_wrong_result;
     }
     if (!fits_half(row, half, identity->operation, identity->ranks)) {
         *text = sp_format(arena,

@@ -125,6 +125,9 @@ static struct report_grid curve_grid(struct sp_arena *arena, const struct calibr
 static void print_remarks(const struct report_style *style, struct sp_arena *arena,
                           const struct calibration *calibration)
 {
+    for (size_t i = 0; i < calibration->remarks.count; i++) {
+        report_wrap(style->file, 2, "left out", calibration->remarks.items[i]);
+    }
     for (int64_t i = 0; i < calibration->n_curves; i++) {
         const struct calibration_curve *curve = &calibration->curves[i];
         if (curve->model == NULL) {

@@ -112,6 +112,7 @@ const struct sp_json *report_calibration_tree(struct sp_arena *arena, const stru
     report_tree_string(&tree, "file", report->path);
     put_groups(&tree, report->calibration);
     put_curves(&tree, report->calibration);
+    report_tree_texts(&tree, "left_out", &report->calibration->remarks);
     report_tree_texts(&tree, "advice", &report->calibration->advice);
     return report_tree_close(&tree);
 }

@@ -3,19 +3,20 @@
 
 #include <string.h>
 
-/* How many lines were skipped for one reason. */
+/* How many lines were skipped, or halves of lines left out, for one reason. */
 struct reason {
     const char *text;
     int64_t count;
 };
 
-static struct reason *count_reasons(struct sp_arena *arena, const struct import_result *result, size_t *n_reasons)
+static struct reason *count_reasons(struct sp_arena *arena, const struct import_result *result, bool is_of_halves,
+                                    size_t *n_reasons)
 {
     struct reason *reasons = sp_arena_array(arena, (size_t)result->n_notes + 1, sizeof(*reasons));
     *n_reasons = 0;
     for (int64_t i = 0; i < result->n_notes; i++) {
         size_t at = 0;
-        if (result->notes[i].is_taken) {
+        if (result->notes[i].is_taken != is_of_halves || result->notes[i].reason[0] == '\0') {
             continue;
         }
         while (at < *n_reasons && strcmp(reasons[at].text, result->notes[i].reason) != 0) {
@@ -47,17 +48,27 @@ static const char *runs_text(struct sp_arena *arena, const struct import_result 
     return sp_format(arena, "run%s %s", sp_plural((int64_t)ids.count), sp_join(arena, ids.items, ids.count, ", "));
 }
 
-/* "2 skipped (1 an empty message, 1 cut off)" */
-static const char *skipped_text(struct sp_arena *arena, const struct import_result *result)
+/* " (1 an empty message, 1 cut off)" */
+static const char *reasons_text(struct sp_arena *arena, const struct import_result *result, bool is_of_halves)
 {
     size_t n_reasons = 0;
-    const struct reason *reasons = count_reasons(arena, result, &n_reasons);
+    const struct reason *reasons = count_reasons(arena, result, is_of_halves, &n_reasons);
     struct sp_texts texts = {.arena = arena};
     for (size_t i = 0; i < n_reasons; i++) {
         sp_texts_add(&texts, "%lld %s", (long long)reasons[i].count, reasons[i].text);
     }
-    return sp_format(arena, "%lld skipped%s%s%s", (long long)result->n_skipped, texts.count > 0 ? " (" : "",
-                     sp_join(arena, texts.items, texts.count, ", "), texts.count > 0 ? ")" : "");
+    return texts.count == 0 ? "" : sp_format(arena, " (%s)", sp_join(arena, texts.items, texts.count, ", "));
+}
+
+/* "2 skipped (2 an empty message), 1 half left out (1 a wrong result)" */
+static const char *skipped_text(struct sp_arena *arena, const struct import_result *result)
+{
+    const char *halves = result->n_parts == 0
+                             ? ""
+                             : sp_format(arena, ", %lld %s left out%s", (long long)result->n_parts,
+                                         result->n_parts == 1 ? "half" : "halves", reasons_text(arena, result, true));
+    return sp_format(arena, "%lld skipped%s%s", (long long)result->n_skipped, reasons_text(arena, result, false),
+                     halves);
 }
 
 /* "64 measurements, 60 of them new, in run 3" */
@@ -75,14 +86,30 @@ static const char *stored_text(struct sp_arena *arena, const struct report_impor
                      sp_plural(result->n_measurements), news, runs_text(arena, result));
 }
 
+/* Every line, or the first of those that have lost something they should not have. */
+static void say_lines(FILE *file, const struct report_imported *imported)
+{
+    enum { MOST_NAMED = 5 };
+    const struct import_result *result = imported->result;
+    int64_t n_flawed = 0;
+    for (int64_t i = 0; i < result->n_notes; i++) {
+        const struct import_note *note = &result->notes[i];
+        n_flawed += note->is_flawed ? 1 : 0;
+        if (imported->is_verbose || (note->is_flawed && n_flawed <= MOST_NAMED)) {
+            (void)fprintf(file, "seqplan: %s: line %lld: %s: %s\n", imported->name, (long long)note->line,
+                          note->is_taken ? "taken" : "skipped", note->text);
+        }
+    }
+    if (n_flawed > MOST_NAMED && !imported->is_verbose) {
+        (void)fprintf(file, "seqplan: %s: and %lld lines more, which --verbose names\n", imported->name,
+                      (long long)(n_flawed - MOST_NAMED));
+    }
+}
+
 void report_imported_say(FILE *file, struct sp_arena *arena, const struct report_imported *imported)
 {
     const struct import_result *result = imported->result;
-    for (int64_t i = 0; i < result->n_notes && imported->is_verbose; i++) {
-        const struct import_note *note = &result->notes[i];
-        (void)fprintf(file, "seqplan: %s: line %lld: %s: %s\n", imported->name, (long long)note->line,
-                      note->is_taken ? "taken" : "skipped", note->text);
-    }
+    say_lines(file, imported);
     for (size_t i = 0; i < result->warnings.count; i++) {
         (void)fprintf(file, "seqplan: %s: %s\n", imported->name, result->warnings.items[i]);
     }
@@ -155,20 +182,28 @@ static void put_lines(struct report_tree *tree, const struct import_result *resu
     report_tree_end(tree);
 }
 
-static void put_file(struct report_tree *tree, struct sp_arena *arena, const struct report_imported *imported)
+static void put_reasons(struct report_tree *tree, struct sp_arena *arena, const struct import_result *result,
+                        bool is_of_halves)
 {
-    const struct import_result *result = imported->result;
     size_t n_reasons = 0;
-    const struct reason *reasons = count_reasons(arena, result, &n_reasons);
-    report_tree_string(tree, "file", imported->name);
-    report_tree_string(tree, "kind", imported->kind);
-    report_tree_number(tree, "taken", (double)result->n_taken);
-    report_tree_number(tree, "skipped", (double)result->n_skipped);
-    report_tree_begin(tree, "skipped_for", SP_JSON_OBJECT);
+    const struct reason *reasons = count_reasons(arena, result, is_of_halves, &n_reasons);
+    report_tree_begin(tree, is_of_halves ? "halves_left_out_for" : "skipped_for", SP_JSON_OBJECT);
     for (size_t i = 0; i < n_reasons; i++) {
         report_tree_number(tree, reasons[i].text, (double)reasons[i].count);
     }
     report_tree_end(tree);
+}
+
+static void put_file(struct report_tree *tree, struct sp_arena *arena, const struct report_imported *imported)
+{
+    const struct import_result *result = imported->result;
+    report_tree_string(tree, "file", imported->name);
+    report_tree_string(tree, "kind", imported->kind);
+    report_tree_number(tree, "taken", (double)result->n_taken);
+    report_tree_number(tree, "skipped", (double)result->n_skipped);
+    put_reasons(tree, arena, result, false);
+    report_tree_number(tree, "halves_left_out", (double)result->n_parts);
+    put_reasons(tree, arena, result, true);
     report_tree_number(tree, "measurements", (double)result->n_measurements);
     report_tree_number(tree, "added", (double)count_added(result));
     put_runs(tree, result);

@@ -56,8 +56,19 @@ test_expect_success 'stored runs, by number, give what their file gives' '
 	expect_exit 0 seqplan calibrate --hardware dgx-h200 --db runs.db --run 1 --only gemm -o - && cp out stored &&
 	expect_exit 0 seqplan calibrate --hardware dgx-h200 "$measured/h200-seqplan.jsonl" --only gemm -o - && cmp stored out &&
 	: "a run that is given twice counts once" &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 --db runs.db --run 1,1 --only gemm -o - && cmp stored out &&
 	expect_exit 0 seqplan calibrate --hardware dgx-h200 --db runs.db --run 1 "$measured/h200-seqplan.jsonl" --only gemm -o - &&
 	json_get out gpu.gemm.rows >twice && json_get stored gpu.gemm.rows >once && cmp once twice
+'
+
+test_expect_success 'a shorter copy before it, and lines that are there twice: a file gives what its stored copy gives' '
+	head -n 200 "$measured/h200-seqplan.jsonl" >short.jsonl &&
+	{ cat "$measured/h200-seqplan.jsonl" && grep "\"group\":\"gemm\"" "$measured/h200-seqplan.jsonl"; } >double.jsonl &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 short.jsonl double.jsonl --only gemm -o - && cmp stored out &&
+	seqplan measure --from double.jsonl --db double.db >/dev/null 2>&1 &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 --run 1 --db double.db --only gemm -o - && cmp stored out &&
+	expect_exit 0 seqplan calibrate --hardware dgx-h200 double.jsonl --only gemm --format json &&
+	grep "lines of a run repeat one that came before under the same key: only the first counts" out
 '
 
 test_expect_success 'every format' '
@@ -92,11 +103,30 @@ test_expect_success 'logs of nccl-tests, inside a node and between nodes' '
 		seqplan calibrate --hardware dgx-b200 --run 1 --db logs.db
 '
 
+test_expect_success '-o overwrites nothing that is read, by whatever path' '
+	cp "$measured/h200-seqplan.jsonl" own.jl && ln -sf own.jl link.jl && cp mine.json kept.json &&
+	for output in own.jl ./own.jl link.jl "$PWD/own.jl"
+	do
+		expect_error 2 "would overwrite own.jl, which is read: name another file" \
+			seqplan calibrate --hardware dgx-h200 own.jl --only gemm -o "$output" || return 1
+	done &&
+	expect_error 2 "would overwrite standard input" \
+		sh -c "\"$SEQPLAN\" calibrate --hardware dgx-h200 - --only gemm -o own.jl <own.jl" &&
+	expect_error 2 "would overwrite ./mine.json" seqplan calibrate --hardware ./mine.json own.jl --only gemm -o mine.json &&
+	expect_error 2 "would overwrite runs.db" seqplan calibrate --hardware dgx-h200 --run 1 --db runs.db -o runs.db &&
+	expect_error 2 "would overwrite runs.db" seqplan measure --run 1 --db runs.db -o runs.db &&
+	expect_error 2 "would overwrite own.jl" seqplan measure --from own.jl --db runs.db -o own.jl &&
+	cmp "$measured/h200-seqplan.jsonl" own.jl && cmp kept.json mine.json && test -L link.jl &&
+	expect_exit 0 seqplan show run 1 --db runs.db
+'
+
 test_expect_success 'what cannot be is refused in one line' '
 	expect_error 2 "no measurements: name files of them" seqplan calibrate --hardware dgx-h200 &&
 	expect_error 2 "--hardware is missing" seqplan calibrate "$measured/h200-seqplan.jsonl" &&
 	expect_error 2 "--only: whole methods, layers and steps are not fitted" \
 		seqplan calibrate --hardware dgx-h200 "$measured/h200-seqplan.jsonl" --only layer &&
+	expect_error 2 "found \"foo\"" seqplan calibrate --hardware dgx-h200 "$measured/h200-seqplan.jsonl" --only foo &&
+	test_must_fail grep -E "method|layer|step" err &&
 	expect_error 2 "--run" seqplan calibrate --hardware dgx-h200 --run 1,x --db runs.db &&
 	expect_error 3 "no run of measurements 61" seqplan calibrate --hardware dgx-h200 --run 61 --db runs.db &&
 	expect_error 3 "nothing is stored yet" seqplan calibrate --hardware dgx-h200 --run 1 --db none.db &&

@@ -48,6 +48,19 @@ test_expect_success 'line by line' '
 	test "$(json_get answer.json files.0.lines.0)" = "{\"line\":5,\"taken\":false,\"text\":\"the message has no bytes\"}"
 '
 
+# 32 rows, 64 halves; every in-place half gets wrong values.
+test_expect_success 'halves and rows that are lost are counted and the first of them named' '
+	log=logs/nccl/h100_x8_nvlink_allreduce_dgxc.txt && sed "s/  0\$/  5/" "$log" >wrong.txt &&
+	expect_exit 0 seqplan import wrong.txt --db lost.db --format json && cp out answer.json &&
+	grep "wrong.txt: line [0-9]*: taken: .*in place: 5 values of the result were wrong" err &&
+	test "$(grep -c ": line [0-9]*: taken" err)" -eq 5 && grep "lines more, which --verbose names" err &&
+	grep "results of the table at line [0-9]* had wrong values: look for the cause" err &&
+	test "$(json_get answer.json files.0.skipped)" = 0 &&
+	lost=$(json_get answer.json files.0.halves_left_out) && test "$lost" -gt 5 &&
+	grep ", 0 skipped, $lost halves left out ($lost a wrong result): $((64 - lost)) measurements" err &&
+	test "$(json_get answer.json files.0.halves_left_out_for)" = "{\"a wrong result\":$lost}"
+'
+
 test_expect_success 'Markdown and CSV' '
 	expect_exit 0 seqplan import logs/nccl/a40_2nodes_x2_sendrecv_small.txt --db b.db --format markdown &&
 	grep "^| logs/nccl/a40.*| nccl-tests | *5 | *0 | *10 | *10 | run 2 *|" out &&
@@ -100,8 +113,10 @@ test_expect_success 'files that cannot be read, and commands that make no sense'
 '
 
 test_expect_success 'training logs are measured steps' '
+	expect_error 3 "torchtitan.log: the log names the GPU NVIDIA H100 80GB HBM3, --gpu says NVIDIA H200: leave --gpu out" \
+		seqplan import logs/training/torchtitan.log --gpu "NVIDIA H200" --db e.db &&
 	expect_exit 0 seqplan import logs/training/megatron.log logs/training/torchtitan.log logs/training/nanotron.log \
-		logs/training/deepspeed.log --gpu "NVIDIA H200" --db e.db --format json && cp out answer.json &&
+		logs/training/deepspeed.log --gpu "NVIDIA H100" --db e.db --format json && cp out answer.json &&
 	for i in 0 1 2 3
 	do
 		test "$(json_get answer.json files.$i.measurements)" = 1 || return 1
@@ -163,11 +178,20 @@ test_expect_success 'a node of bridged pairs, on standard output' '
 	expect_exit 0 seqplan estimate --model llama-3.1-8b --hardware ./pairs.json --gpus 8 --seq 64K --sp 8 --zero 3
 '
 
+test_expect_success '-o overwrites no file that is read' '
+	cp logs/topo/h100_sxm_8gpu_nonic.txt in.txt &&
+	expect_error 2 "would overwrite in.txt, which is read: name another file" \
+		seqplan import in.txt --gpu h100-sxm -o ./in.txt --db none.db &&
+	expect_error 2 "would overwrite standard input" \
+		sh -c "\"$SEQPLAN\" import - --gpu h100-sxm -o in.txt --db none.db <in.txt" &&
+	cmp logs/topo/h100_sxm_8gpu_nonic.txt in.txt
+'
+
 test_expect_success 'a topology needs the name of its GPU and of the file' '
-	for options in "" "--gpu h100-sxm" "-o x.json"
-	do
-		expect_error 2 "add --gpu NAME -o FILE.json" seqplan import logs/topo/h100_sxm_8gpu_nonic.txt $options || return 1
-	done &&
+	topo=logs/topo/h100_sxm_8gpu_nonic.txt &&
+	expect_error 2 "a hardware file, and names no GPU: add --gpu NAME -o FILE.json, for" seqplan import $topo &&
+	expect_error 2 "a hardware file: add -o FILE.json, for" seqplan import $topo --gpu h100-sxm &&
+	expect_error 2 "a hardware file, and names no GPU: add --gpu NAME, for" seqplan import $topo -o x.json &&
 	expect_error 3 "h100-sxm" seqplan import logs/topo/h100_sxm_8gpu_nonic.txt --gpu h100-sxn -o x.json &&
 	expect_error 3 "ib-ndr" seqplan import logs/topo/h100_sxm_8gpu_nonic.txt --gpu h100-sxm --network ib-ndx -o x.json &&
 	expect_error 3 "has 12 NVLinks" seqplan import logs/topo/h100_sxm_8gpu_nonic.txt --gpu a100-sxm-80 -o x.json &&

@@ -38,7 +38,8 @@ static void check_result(struct sp_arena *arena, const struct import_text *text,
     for (int64_t i = 0; i < result->n_notes; i++) {
         const struct import_note *note = &result->notes[i];
         expect(note->line >= 1 && note->line <= text->n_lines, "a note of no line");
-        expect(note->text[0] != '\0' && (note->reason[0] == '\0') == note->is_taken, "a note without its reason");
+        expect(note->text[0] != '\0' && (note->reason[0] == '\0') == (note->is_taken && !note->is_flawed),
+               "a note without its reason");
     }
     for (size_t i = 0; i < result->n_runs; i++) {
         const struct store_import *run = &result->runs[i];

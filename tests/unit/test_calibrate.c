@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char machine_text[] =
     "{\"kind\":\"machine\",\"schema\":\"seqplan.device/1\",\"gpu\":\"NVIDIA H200\",\"gpus\":8,\"sm_count\":132,"
@@ -502,6 +503,27 @@ static void few_sizes_scale_the_table_or_leave_it(void **state)
     assert_non_null(strstr(curve_of(bench, "all_reduce over 3 GPUs")->reason, "3 sizes: latency and bandwidth need 5"));
 }
 
+/* Sends round a ring of 8: the file has 2 ranks alone. What is fitted is read: hops of a ring of 8 take what was measured, those of 2
+ * stay. */
+static void a_ring_of_many_gets_a_table_of_its_own(void **state)
+{
+    struct bench *bench = *state;
+    const struct group_placement eight = {.size = 8, .stride = 1, .nodes = 1, .ranks_per_node = 8};
+    const struct group_placement two = {.size = 2, .stride = 1, .nodes = 1, .ranks_per_node = 2};
+    for (double bytes = 1024; bytes < 1e9; bytes *= 1.9) {
+        add_timed(bench, "collective",
+                  sp_format(bench->arena, "\"operation\":\"send-recv-ring\",\"ranks\":8,\"message_bytes\":%.0f", bytes),
+                  0, 17e-6 + floor(bytes) / 250e9);
+    }
+    must_run(bench, 1U << MEASUREMENT_COLLECTIVE);
+    assert_non_null(curve_of(bench, "send_receive over 8 GPUs")->model);
+    for (double bytes = 5000; bytes < 5e8; bytes *= 7) {
+        assert_close(hop_time(bench->out.after, &eight, bytes), 17e-6 + bytes / 250e9, 0.03);
+        assert_close(hop_time(bench->out.after, &two, bytes), hop_time(bench->out.before, &two, bytes), 1e-12);
+    }
+    assert_true(bench->out.groups[MEASUREMENT_COLLECTIVE].after.median < 0.02);
+}
+
 /* Attention without a mask over 8192 tokens, 17 of 132 multiprocessors taken: 1 / (1 - 17/132) = 1.148 times as long. */
 static void multiprocessors_held_come_back(void **state)
 {
@@ -617,6 +639,191 @@ static void other_machines_and_empty_runs_are_refused(void **state)
     assert_false(calibrate(bench->arena, &bench->request, &bench->out, &err));
     assert_error_contains(&err, "run 77 is of an NVIDIA H200 with 132 multiprocessors and 140 GiB, but dgx-b200 has");
     assert_int_equal(err.kind, SP_ERROR_INPUT);
+}
+
+/* Lines that say no more than a name; and hardware whose GPU has a title of no chip, which runs of any one GPU fit. */
+static void names_of_gpus_are_compared(void **state)
+{
+    struct bench *bench = *state;
+    struct sp_error err;
+    struct measurement machines[2];
+    add_elementwise(bench);
+    must_run(bench, 1U << MEASUREMENT_ELEMENTWISE);
+    const struct sp_json *fitted = bench->out.file;
+    parse(bench->arena, "{\"kind\":\"machine\",\"schema\":\"seqplan.device/1\",\"gpu\":\"NVIDIA A100-SXM4-80GB\"}",
+          &machines[0]);
+    parse(bench->arena, "{\"kind\":\"machine\",\"schema\":\"seqplan.device/1\",\"gpu\":\"NVIDIA H200\"}", &machines[1]);
+    bench->run.machine = machines[0].json;
+    assert_false(calibrate(bench->arena, &bench->request, &bench->out, &err));
+    assert_error_contains(&err, "run 77 is of an NVIDIA A100-SXM4-80GB, but dgx-h200 has H200 SXM 141GB");
+    char path[] = "/tmp/seqplan-calibrate-XXXXXX";
+    const int descriptor = mkstemp(path);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    assert_non_null(file);
+    const struct sp_json *untitled =
+        json_with_at(bench->arena, fitted, "gpu.title", json_text(bench->arena, "our accelerator"));
+    report_tree_write(untitled, file);
+    assert_int_equal(fclose(file), 0);
+    const struct calibration_run runs[] = {
+        bench->run, {.key = "78", .machine = machines[1].json, .rows = bench->lines, .n_rows = (size_t)bench->n}};
+    bench->request.hardware = path;
+    assert_true(calibrate(bench->arena, &bench->request, &bench->out, &err));
+    bench->request.runs = runs;
+    bench->request.n_runs = SP_COUNT_OF(runs);
+    assert_false(calibrate(bench->arena, &bench->request, &bench->out, &err));
+    assert_error_contains(&err, "the runs are of different GPUs, NVIDIA A100-SXM4-80GB and NVIDIA H200");
+    assert_int_equal(unlink(path), 0);
+}
+
+/* A file of 9 lines, a shorter copy of it before it, each line twice in it: the figures of the 9 lines, and their spread. */
+static void a_line_counts_once_wherever_it_stands(void **state)
+{
+    struct bench *bench = *state;
+    struct sp_error err;
+    add_elementwise(bench);
+    must_run(bench, 1U << MEASUREMENT_ELEMENTWISE);
+    const double spread = bench->out.curves[0].spread;
+    const double bandwidth = bench->out.after->gpu.elementwise_bandwidth.value;
+    const size_t n = (size_t)bench->n;
+    assert_int_equal(bench->out.remarks.count, 0);
+    struct measurement *twice = sp_arena_array(bench->arena, 2 * n, sizeof(*twice));
+    for (size_t i = 0; i < 2 * n; i++) {
+        twice[i] = bench->lines[i % n];
+        twice[i].median_s *= i < n ? 1 : 1.3; /* the first counts */
+    }
+    const struct calibration_run runs[] = {bench->run, bench->run};
+    struct calibration_run few = bench->run;
+    few.n_rows = 4;
+    struct calibration_run many = bench->run;
+    many.rows = twice;
+    many.n_rows = 2 * n;
+    const struct calibration_run mixed[] = {few, many};
+    const struct calibration_run *const given[] = {runs, mixed};
+    const size_t repeated[] = {n, n + 4};
+    for (size_t i = 0; i < SP_COUNT_OF(given); i++) {
+        bench->request.runs = given[i];
+        bench->request.n_runs = 2;
+        assert_true(calibrate(bench->arena, &bench->request, &bench->out, &err));
+        assert_int_equal(bench->out.curves[0].n_points, n);
+        assert_close(bench->out.curves[0].spread, spread, 0);
+        assert_close(bench->out.after->gpu.elementwise_bandwidth.value, bandwidth, 0);
+        assert_int_equal(bench->out.remarks.count, 1);
+        assert_non_null(strstr(bench->out.remarks.items[0],
+                               sp_format(bench->arena, "%zu lines of a run repeat one that came before", repeated[i])));
+        assert_null(strstr(bench->out.source, "; ")); /* one run */
+    }
+}
+
+/* By hand, on an H200: 4.8 TB/s of memory, 989 TFLOP/s dense, 450 GB/s of links, each and a tenth more; 60 MiB of cache, of which no byte
+ * need reach the memory. Ten good lines beside one that cannot be: only that is left out. */
+static void what_the_machine_cannot_is_left_out(void **state)
+{
+    struct bench *bench = *state;
+    static const struct {
+        const char *group, *parameters, *reason;
+        double bytes, flop, seconds;
+        bool is_refused;
+    } lines[] = {
+        {"copy", "\"by\":\"memcpy\"", "above the 4800 GB/s of the device memory", 5.4e9, 0, 1e-3, true},
+        {"copy", "\"by\":\"memcpy\"", "", 5.2e9, 0, 1e-3, false},
+        {"copy", "\"by\":\"memcpy\"", "", 50e6, 0, 1e-6, false}, /* may be of the cache */
+        {"copy", "\"by\":\"host-to-device\"", "above the 55.4 GB/s", 130e6, 0, 1e-3, true},
+        {"elementwise", "\"kernel\":\"rotary\"", "of the device memory", 5.5e9, 0, 1e-3, true},
+        {"optimizer", "\"kernel\":\"adam\"", "of the device memory", 5.5e9, 0, 1e-3, true},
+        {"gemm", "\"pass\":\"forward\",\"m\":8192,\"n\":8192,\"k\":8192", "of the tensor cores", 0, 0, 1e-3, true},
+        {"gemm", "\"pass\":\"forward\",\"m\":8192,\"n\":8192,\"k\":8192", "", 0, 0, 1.02e-3, false}, /* 1078 TFLOP/s */
+        {"attention", "\"pass\":\"forward\"", "of the tensor cores", 0, 1.1e12, 1e-3, true},
+        {"collective", "\"operation\":\"all-gather\",\"ranks\":8,\"message_bytes\":600000000", "of a GPU's links", 0, 0,
+         1e-3, true}, /* 7/8 of it: 525 GB/s */
+        {"collective", "\"operation\":\"all-reduce\",\"ranks\":8,\"message_bytes\":550000000", "", 0, 0, 1e-3,
+         false}, /* a bus bandwidth of 962 GB/s; the switch adds, 481 leave a GPU */
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(lines); i++) {
+        struct sp_error err;
+        bench->n = 0;
+        bench->noise = 0;
+        for (int j = 0; j < 10; j++) {
+            add_timed(bench, lines[i].group, lines[i].parameters, lines[i].bytes, 1);
+        }
+        add_timed(bench, lines[i].group, lines[i].parameters, lines[i].bytes, lines[i].seconds);
+        bench->lines[bench->n - 1].flop = lines[i].flop;
+        (void)run(bench, UINT32_MAX, &err);
+        assert_int_equal(bench->out.remarks.count, lines[i].is_refused ? 1 : 0);
+        if (lines[i].is_refused) {
+            assert_non_null(strstr(bench->out.remarks.items[0], "1 of 11 lines of"));
+            assert_non_null(strstr(bench->out.remarks.items[0], lines[i].reason));
+            assert_non_null(strstr(bench->out.remarks.items[0], "; it is left out"));
+        }
+    }
+}
+
+/* A hundredth of every time: long copies show that, and short ones go with them. */
+static void times_that_cannot_be_take_their_group_along(void **state)
+{
+    struct bench *bench = *state;
+    struct sp_error err;
+    for (double bytes = 1e4; bytes < 1e10; bytes *= 4) {
+        add_timed(bench, "copy", "\"by\":\"memcpy\"", bytes, (3e-6 + bytes / 4.2e12) / 100);
+    }
+    assert_false(run(bench, 1U << MEASUREMENT_COPY, &err));
+    assert_error_contains(&err, "nothing to fit: no line of the groups asked for can be used:");
+    assert_error_contains(&err, "above the 4800 GB/s of the device memory; all of them are left out");
+    add_elementwise(bench);
+    must_run(bench, 1U << MEASUREMENT_COPY | 1U << MEASUREMENT_ELEMENTWISE);
+    assert_int_equal(bench->out.n_curves, 1);
+    assert_int_equal(bench->out.after->gpu.copy.n_points, bench->out.before->gpu.copy.n_points);
+}
+
+/* An 8-GPU machine. Lines that the model has no use for keep their reason. */
+static void placements_that_cannot_be_say_so(void **state)
+{
+    struct bench *bench = *state;
+    static const struct {
+        const char *parameters, *reason;
+    } lines[] = {
+        {"\"operation\":\"all-reduce\",\"ranks\":16,\"nodes\":1", "16 ranks on 1 node: dgx-h200 has 8 GPUs a node"},
+        {"\"operation\":\"all-reduce\",\"ranks\":16,\"nodes\":5",
+         "16 ranks on 5 nodes: expected as many ranks on each node"},
+        {"\"operation\":\"all-reduce\",\"ranks\":41,\"nodes\":5", "41 ranks on 5 nodes: dgx-h200 has 8 GPUs a node"},
+        {"\"operation\":\"broadcast\",\"ranks\":8", "the operation broadcast is not one of the model's"},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(lines); i++) {
+        struct sp_error err;
+        bench->n = 0;
+        for (double bytes = 1e4; bytes < 1e9; bytes *= 4) {
+            add_timed(bench, "collective",
+                      sp_format(bench->arena, "%s,\"message_bytes\":%.0f", lines[i].parameters, bytes), 0,
+                      1e-4 + bytes / 40e9);
+        }
+        assert_false(run(bench, 1U << MEASUREMENT_COLLECTIVE, &err));
+        assert_error_contains(&err, "nothing to fit: no line of the groups asked for can be used: collective 0: ");
+        assert_error_contains(&err, lines[i].reason);
+    }
+}
+
+/* Products that scatter by a factor of 7, always slower than they could be; element-wise kernels are good. */
+static void a_noisy_group_stays_as_it_stood(void **state)
+{
+    struct bench *bench = *state;
+    add_elementwise(bench);
+    const int n_good = bench->n;
+    for (int i = 0; i < 40; i++) {
+        const double slower = 40 * exp(2 * normal(&bench->random));
+        add(bench, "gemm",
+            sp_format(bench->arena, "\"pass\":\"forward\",\"m\":8192,\"n\":6144,\"k\":%d", 1024 + 512 * (i % 20)), 0);
+        bench->lines[bench->n - 1].median_s *= fmax(slower, 1);
+    }
+    must_run(bench, 1U << MEASUREMENT_GEMM | 1U << MEASUREMENT_ELEMENTWISE);
+    const struct calibration_curve *products = curve_of(bench, "matrix products, forward");
+    assert_null(products->model);
+    assert_non_null(strstr(products->reason, "% around any curve (a standard deviation), more than 50 %"));
+    assert_int_equal(products->n_parameters, 0);
+    assert_int_equal(curve_of(bench, "element-wise")->n_points, n_good);
+    assert_int_equal(bench->out.n_fitted, 1);
+    assert_int_equal(bench->out.after->gpu.gemm.kind, bench->out.before->gpu.gemm.kind);
+    assert_close(bench->out.after->gpu.gemm.spread, bench->out.before->gpu.gemm.spread, 0);
+    assert_close(bench->out.after->gpu.gemm.ceiling[PASS_FORWARD].value,
+                 bench->out.before->gpu.gemm.ceiling[PASS_FORWARD].value, 0);
 }
 
 /* Every form of the answer, and the file: what is not a number has no place in them. */
@@ -763,6 +970,7 @@ static void lines_without_a_price_say_why(void **state)
     } lines[] = {
         {"copy", "\"by\":\"memset\"", "a copy by memset is not one of the model's"},
         {"copy", "\"x\":1", "\"by\": expected a text among the parameters"},
+        {"elementwise", "\"kernel\":\"rotary\"", "\"bytes\": expected a whole number from 1 to 1e+15, found none"},
         {"gemm", "\"pass\":\"sideways\",\"m\":1,\"n\":1,\"k\":1", "of the pass sideways"},
         {"gemm", "\"pass\":\"forward\",\"m\":1,\"n\":1", "\"k\": expected a number above 0"},
         {"attention", "\"pass\":\"forward\",\"mask\":\"odd\",\"tokens\":1,\"heads\":1,\"kv_heads\":1,\"head_dim\":1",
@@ -778,7 +986,7 @@ static void lines_without_a_price_say_why(void **state)
         double seconds = 0;
         struct sp_error err;
         bench->n = 0;
-        add_timed(bench, lines[i].group, lines[i].parameters, 1000, 1);
+        add_timed(bench, lines[i].group, lines[i].parameters, strcmp(lines[i].group, "elementwise") == 0 ? 0 : 1000, 1);
         assert_false(fit_predict(bench->arena, &machine, &bench->lines[0], &seconds, &err));
         assert_error_contains(&err, lines[i].reason);
     }
@@ -800,9 +1008,16 @@ int main(void)
         TEST(nics_that_are_not_the_files_are_refused),
         TEST(a_factor_is_enough_where_it_predicts_as_well),
         TEST(few_sizes_scale_the_table_or_leave_it),
+        TEST(a_ring_of_many_gets_a_table_of_its_own),
         TEST(multiprocessors_held_come_back),
         TEST(another_run_lies_within_the_spreads),
         TEST(other_machines_and_empty_runs_are_refused),
+        TEST(names_of_gpus_are_compared),
+        TEST(a_line_counts_once_wherever_it_stands),
+        TEST(what_the_machine_cannot_is_left_out),
+        TEST(times_that_cannot_be_take_their_group_along),
+        TEST(placements_that_cannot_be_say_so),
+        TEST(a_noisy_group_stays_as_it_stood),
         TEST(nonsense_is_survived),
         TEST(lines_are_priced_by_the_model),
         TEST(trays_of_a_rack_are_one_node),

@@ -157,6 +157,51 @@ static void collectives_follow_tables_and_links(void **state)
     sp_arena_close(arena);
 }
 
+/* Tables of 2 and 8 ranks: 9 us at 1 KiB over 2, 36 us over 8. Four ranks are half way in log n: 18 us. A ring of 12 has the
+ * nearest, and 16 ranks on two nodes of 8 that of 8. Latencies of a hop do not add up with the ring: 5 us more are 5 us more. Without
+ * any table a hop is one latency and its bytes. */
+static void hops_read_the_table_of_their_ring(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    load(arena, "dgx-h100");
+    struct hardware_spec *hardware = &question.hardware;
+    double log_bytes[] = {log(1024)};
+    double log_two[] = {log(9e-6)};
+    double log_eight[] = {log(36e-6)};
+    struct collective_line lines[] = {
+        {.operation = COLLECTIVE_SEND_RECEIVE, .ranks = 2, .curve = {.log_bytes = log_bytes, .log_seconds = log_two}},
+        {.operation = COLLECTIVE_SEND_RECEIVE,
+         .ranks = 8,
+         .curve = {.log_bytes = log_bytes, .log_seconds = log_eight}}};
+    static const struct {
+        int64_t ranks;
+        double seconds;
+    } rings[] = {{2, 9e-6}, {4, 18e-6}, {8, 36e-6}, {12, 36e-6}};
+    lines[0].curve.n_points = 1;
+    lines[1].curve.n_points = 1;
+    hardware->intra.lines = lines;
+    hardware->intra.n_lines = SP_COUNT_OF(lines);
+    struct group_placement ring = {.stride = 1, .nodes = 1, .tier = TIER_NVLINK};
+    for (size_t i = 0; i < SP_COUNT_OF(rings); i++) {
+        ring.size = ring.ranks_per_node = rings[i].ranks;
+        assert_close(hop_time(hardware, &ring, 1000), rings[i].seconds, 1e-9);
+    }
+    ring.ranks_per_node = 8;
+    ring.size = 16;
+    ring.nodes = 2;
+    assert_close(hop_time(hardware, &ring, 10), 36e-6, 1e-9); /* the network takes 10 us */
+    ring.size = 8;
+    ring.nodes = 1;
+    hardware->intra.latency.value = hardware->intra.curve_latency + 5e-6;
+    assert_close(hop_time(hardware, &ring, 1000), 41e-6, 1e-9);
+    hardware->intra.latency.value = hardware->intra.curve_latency;
+    hardware->intra.n_lines = 0;
+    assert_close(hop_time(hardware, &ring, 46e6),
+                 hardware->intra.curve_latency + 46e6 / hardware->intra.bandwidth.value, 1e-9);
+    sp_arena_close(arena);
+}
+
 /* A group over four nodes of eight uses all eight rails: an all-gather moves 31/32 of the bytes at 8 x 50 GB/s x 0.9,
  * unless the node's own links are slower (335 GB/s measured); a ring hop of the same group has one NIC. */
 static void ring_collectives_use_every_rail(void **state)
@@ -376,6 +421,7 @@ int main(void)
         cmocka_unit_test(attention_clock_follows_the_power),
         cmocka_unit_test(shipped_tiles_agree_with_the_measured_rates),
         cmocka_unit_test(collectives_follow_tables_and_links),
+        cmocka_unit_test(hops_read_the_table_of_their_ring),
         cmocka_unit_test(ring_collectives_use_every_rail),
         cmocka_unit_test(small_all_reduces_go_in_trees),
     };

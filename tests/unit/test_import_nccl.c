@@ -575,6 +575,20 @@ static void run_is_known_by_what_it_says(void **state)
     assert_string_not_equal(first.runs[0].run.key, other.runs[0].run.key);
 }
 
+/* The list of devices says H100: another chip is a mistake, a name of none a name. */
+static void gpu_that_is_not_the_logs_is_refused(void **state)
+{
+    struct sp_arena *arena = *state;
+    const char *text = sp_format(arena, "%s%s%s", RANKS, HEADING, good);
+    refuse(arena, text, (struct import_given){.gpu = "b200-sxm"},
+           "table at line 6: the log names the GPU NVIDIA H100 80GB HBM3, --gpu says b200-sxm: leave --gpu out");
+    const struct import_result named = take(arena, text, (struct import_given){.gpu = "h100-sxm"});
+    assert_int_equal(named.warnings.count, 0);
+    const struct import_result odd = take(arena, text, (struct import_given){.gpu = "ours"});
+    assert_int_equal(odd.warnings.count, 1);
+    assert_non_null(strstr(odd.warnings.items[0], "--gpu says ours: kept as ours"));
+}
+
 /* NCCL_DEBUG=INFO tells ranks and nodes of every communicator; the largest is the one that was timed. */
 static void ranks_and_nodes_from_the_messages_of_nccl(void **state)
 {
@@ -668,6 +682,39 @@ static void bad_rows_are_skipped_and_named(void **state)
     }
 }
 
+/* Halves that are lost are counted, one class each; rows that no reader of numbers or types knows are skipped, not overlooked; wrong
+ * results warn. */
+static void what_is_lost_is_counted(void **state)
+{
+    struct sp_arena *arena = *state;
+    static const struct {
+        const char *row, *reason;
+        bool is_taken, is_flawed;
+    } lost[] = {
+        {" 3145728 786432 float sum -1 61.00 51.57 68.76 0 61.00 51.57 68.76 5\n", "a wrong result", true, true},
+        {" 3145728 786432 float sum -1 61.00 51.57 68.76 0 0.00 51.57 68.76 0\n", "no time", true, true},
+        {" 3145728 786432 float sum -1 122.00 51.57 68.76 0 61.00 51.57 68.76 0\n", "bandwidth and time contradict",
+         true, true},
+        {" 3145728 786432 float sum -1 61.00 51.57 68.76 0 61.00\n", "cut off", true, true},
+        {" 999999999999999999999999 786432 float sum -1 61.00 51.57 68.76 0 61.00 51.57 68.76 0\n", "not readable",
+         false, true},
+        {" 3145728 786432 float4x sum -1 61.00 51.57 68.76 0 61.00 51.57 68.76 0\n", "not readable", false, true},
+        {" 0 0 float sum -1 0.06 0.00 0.00 0 0.06 0.00 0.00 0\n", "an empty message", false, false},
+    };
+    for (size_t i = 0; i < SP_COUNT_OF(lost); i++) {
+        const struct import_result result =
+            take(arena, sp_format(arena, "%s%s%s%s", RANKS, HEADING, good, lost[i].row), (struct import_given){0});
+        assert_int_equal(result.n_notes, 2);
+        assert_string_equal(result.notes[1].reason, lost[i].reason);
+        assert_int_equal(result.notes[1].is_taken, lost[i].is_taken);
+        assert_int_equal(result.notes[1].is_flawed, lost[i].is_flawed);
+        assert_int_equal(result.n_parts, lost[i].is_taken ? 1 : 0);
+        assert_int_equal(result.n_measurements, lost[i].is_taken ? 3 : 2);
+        assert_int_equal(result.n_skipped, lost[i].is_taken ? 0 : 1);
+        assert_int_equal(result.warnings.count, i == 0 ? 1 : 0);
+    }
+}
+
 static void in_place_that_was_not_measured_is_no_flaw(void **state)
 {
     struct sp_arena *arena = *state;
@@ -712,6 +759,9 @@ static void hosts_that_are_pods_are_told_by_the_user(void **state)
     check_number(&on_one, "nodes", 1);
     assert_int_equal(told.warnings.count, 1);
     assert_non_null(strstr(told.warnings.items[0], "the log lists 3 hosts, --nodes says 1: taken as 1"));
+    const struct import_result one =
+        take(arena, sp_format(arena, "%s%s%s", RANKS, HEADING, good), (struct import_given){.nodes = 3});
+    assert_non_null(strstr(one.warnings.items[0], "the log lists 1 host, --nodes says 3: taken as 3"));
 }
 
 static void failed_checks_are_a_warning(void **state)
@@ -744,10 +794,12 @@ int main(void)
         TEST(endless_names_are_cut),
         TEST(same_size_again_is_another_measurement),
         TEST(run_is_known_by_what_it_says),
+        TEST(gpu_that_is_not_the_logs_is_refused),
         TEST(ranks_and_nodes_from_the_messages_of_nccl),
         TEST(settings_of_the_environment),
         TEST(versions_of_nccl),
         TEST(bad_rows_are_skipped_and_named),
+        TEST(what_is_lost_is_counted),
         TEST(in_place_that_was_not_measured_is_no_flaw),
         TEST(whole_logs_that_are_of_no_use),
         TEST(hosts_that_are_pods_are_told_by_the_user),
