@@ -90,6 +90,7 @@ static const char *question_key(const struct validation_reading *reading, const 
 struct run {
     const struct sp_json *json;
     const char *place; /* "$.rows[3]" */
+    int index;
     const char *name, *group, *note, *reason;
     const struct sp_json *settings, *measured;
     enum validation_role role;
@@ -259,6 +260,7 @@ static bool add_row(struct validation_reading *reading, const struct run *run, c
 {
     struct validation_row row = {.name = run->name,
                                  .group = run->group,
+                                 .run = run->index,
                                  .quantity = validation_quantity_find(measured->key),
                                  .state = run->state,
                                  .role = run->role,
@@ -279,7 +281,7 @@ static bool add_row(struct validation_reading *reading, const struct run *run, c
 
 static bool read_row(struct validation_reading *reading, const struct sp_json *json, int index, struct sp_error *err)
 {
-    struct run run = {.json = json, .place = sp_format(reading->arena, "$.rows[%d]", index)};
+    struct run run = {.json = json, .index = index, .place = sp_format(reading->arena, "$.rows[%d]", index)};
     if (!read_members(reading, &run, err)) {
         return false;
     }

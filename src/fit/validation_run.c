@@ -124,7 +124,9 @@ void validation_read_run(struct sp_arena *arena, const struct fit_machine *machi
     source->n_rows = 0;
     for (size_t i = 0; i < n_lines; i++) {
         if (lines[i].kind == MEASUREMENT_TIMED && lines[i].group != MEASUREMENT_STEP) {
-            fill_row(arena, machine, &lines[i], &source->rows[source->n_rows++]);
+            fill_row(arena, machine, &lines[i], &source->rows[source->n_rows]);
+            source->rows[source->n_rows].run = source->n_rows;
+            source->n_rows++;
         }
     }
 }

@@ -60,8 +60,8 @@ const char *report_validation_coverage(struct sp_arena *arena, const struct vali
     return sp_format(arena, "%.2f expected, %d of %d inside, p %.2g%s; mean width %s %%", coverage->expected_frac,
                      coverage->n_within, coverage->n, coverage->p_value,
                      coverage->is_enough ? ""
-                                         : sp_format(arena, " (fewer than %d rows: too few for a verdict)",
-                                                     (int)VALIDATION_COVERAGE_ROWS),
+                                         : sp_format(arena, " (fewer than %d: too few for a verdict)",
+                                                     (int)VALIDATION_COVERAGE_LEAST),
                      report_validation_percent(arena, coverage->width_frac, false));
 }
 

@@ -59,7 +59,7 @@ static void coverage_in_words(void **state)
                         "0.90 expected, 41 of 44 inside, p 0.69; mean width 7.1 %");
     coverage = (struct validation_coverage){.n = 3, .n_within = 1, .expected_frac = 0.9, .p_value = 0.056};
     assert_string_equal(report_validation_coverage(arena, &coverage),
-                        "0.90 expected, 1 of 3 inside, p 0.056 (fewer than 40 rows: too few for a verdict); mean width "
+                        "0.90 expected, 1 of 3 inside, p 0.056 (fewer than 40: too few for a verdict); mean width "
                         "0.000 %");
     sp_arena_close(arena);
 }
@@ -70,6 +70,8 @@ static void intervals_stand_in_tables_and_json(void **state)
     struct sp_arena *arena = sp_arena_open();
     struct validation_row rows[] = {row("inside", 100.0, 102.0), row("outside", 100.0, 112.0),
                                     row("not counted", 100.0, 200.0)};
+    rows[1].run = 1;
+    rows[2].run = 2;
     rows[2].role = VALIDATION_FIT;
     struct validation_source source = {
         .name = "s", .title = "t", .where = "w", .year = "2026", .grade = "A", .rows = rows, .n_rows = 3};
