@@ -64,7 +64,11 @@ static void fill_row(struct sp_arena *arena, const struct fit_machine *machine, 
             line->group < MEASUREMENT_METHOD ? "a measurement of one operation" : "the half that models are found with";
     }
     if (fit_predict(arena, machine, line, &row->predicted, &refusal)) {
+        double interval[2];
         row->error_frac = row->predicted / row->measured - 1.0;
+        row->has_interval = fit_interval(arena, machine, line, row->predicted, interval);
+        row->low = row->has_interval ? interval[0] : 0;
+        row->high = row->has_interval ? interval[1] : 0;
     } else {
         row->state = VALIDATION_REFUSED;
         row->reason = sp_strdup(arena, refusal.text);

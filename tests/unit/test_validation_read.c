@@ -1,7 +1,9 @@
 /* Tables and sheets of measured runs: what is read, what is refused and with which line, and what is predicted. */
 #include "cmd/command.h"
+#include "fit/fit.h"
 #include "support/support.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct sp_json *parse(struct sp_arena *arena, const char *text, struct sp_error *err)
@@ -276,12 +278,83 @@ static void lines_of_a_run(void **state)
     sp_arena_close(arena);
 }
 
+static struct validation_row row_of_line(struct sp_arena *arena, const struct hardware_spec *hardware,
+                                         enum measurement_group group, const char *parameters)
+{
+    struct sp_error err = {0};
+    const struct fit_machine machine = {.hardware = hardware, .kernel = "seqplan"};
+    const struct measurement line = {.kind = MEASUREMENT_TIMED,
+                                     .group = group,
+                                     .key = "k",
+                                     .parameters = sp_json_parse(arena, "t", parameters, &err),
+                                     .median_s = 0.061};
+    struct validation_source source = {.name = "run"};
+    assert_non_null(line.parameters);
+    validation_read_run(arena, &machine, &line, 1, &source);
+    assert_int_equal(source.n_rows, 1);
+    if (source.rows[0].reason != NULL) {
+        fail_msg("%s", source.rows[0].reason);
+    }
+    return source.rows[0];
+}
+
+/* 90 % of a normal distribution lie within 1.6449 standard deviations; a time is log-normal. */
+static void expect_spread(const struct validation_row *row, double spread)
+{
+    assert_true(row->has_interval);
+    assert_close(row->low, row->predicted * exp(-1.644853627 * spread), 1e-9);
+    assert_close(row->high, row->predicted * exp(1.644853627 * spread), 1e-9);
+}
+
+/* A line has the interval of what prices it: its table, and the clock of a GPU where a method computes. */
+static void lines_have_intervals(void **state)
+{
+    (void)state;
+    static const char alone[] =
+        "{\"method\": \"ring\", \"pass\": \"forward\", \"ranks_are\": \"virtual\", \"ranks\": 1, "
+        "\"rank\": 0, \"tokens\": 24576, \"q_heads\": 32, \"kv_heads\": 8, \"head_dim\": 128, "
+        "\"part\": \"attention\"}";
+    static const char sent[] = "{\"method\": \"ring\", \"pass\": \"forward\", \"ranks_are\": \"gpus\", \"ranks\": 2, "
+                               "\"tokens\": 24576, \"q_heads\": 32, \"kv_heads\": 8, \"head_dim\": 128, "
+                               "\"part\": \"transfers\"}";
+    struct sp_arena *arena = sp_arena_open();
+    struct sp_error err = {0};
+    struct hardware_spec *hardware = sp_arena_alloc(arena, sizeof(*hardware));
+    assert_true(hardware_read(arena, "dgx-h200", NULL, hardware, &err));
+    hardware->gpu.gemm.spread = 0.037;
+    static const char product[] = "{\"pass\": \"forward\", \"m\": 4999, \"n\": 6144, \"k\": 3000}";
+    struct validation_row row = row_of_line(arena, hardware, MEASUREMENT_GEMM, product);
+    expect_spread(&row, 0.037);
+    const struct attention_curve *curve = gpu_attention_curve(&hardware->gpu, "seqplan");
+    row = row_of_line(arena, hardware, MEASUREMENT_METHOD, alone); /* one rank: nothing but attention */
+    expect_spread(&row, sqrt(curve->spread * curve->spread + 0.02 * 0.02));
+    row = row_of_line(arena, hardware, MEASUREMENT_METHOD, sent);
+    assert_true(row.has_interval && row.low < row.predicted && row.high > row.predicted);
+
+    struct collective_line *lines = sp_arena_array(arena, (size_t)hardware->intra.n_lines, sizeof(*lines));
+    for (int i = 0; i < hardware->intra.n_lines; i++) {
+        lines[i] = hardware->intra.lines[i];
+        lines[i].curve.spread = 0;
+    }
+    hardware->intra.lines = lines;
+    hardware->gpu.gemm.spread = 0;
+    row = row_of_line(arena, hardware, MEASUREMENT_METHOD, sent);
+    assert_false(row.has_interval); /* a table that counts has no spread */
+    row = row_of_line(arena, hardware, MEASUREMENT_METHOD, alone);
+    assert_true(row.has_interval); /* it reads none of them */
+    row = row_of_line(arena, hardware, MEASUREMENT_GEMM, product);
+    assert_false(row.has_interval);
+    assert_close(row.low, 0.0, 0.0);
+    sp_arena_close(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sheet_becomes_a_table), cmocka_unit_test(bad_sheets_say_where),
         cmocka_unit_test(bad_tables_say_where),    cmocka_unit_test(rows_are_priced_and_have_roles),
         cmocka_unit_test(peers_are_read),          cmocka_unit_test(lines_of_a_run),
+        cmocka_unit_test(lines_have_intervals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
