@@ -330,6 +330,11 @@ static bool read_line(struct sheet *sheet, struct validation_builder *rows, stru
         return sp_fail(err, SP_ERROR_INPUT, "%s: line %d: expected %d cells as in the first line, found %d",
                        sheet->name, row.line, sheet->n_columns, sheet->column);
     }
+    if (row.measured.last == NULL) {
+        return sp_fail(err, SP_ERROR_INPUT,
+                       "%s: line %d: no cell of a measured quantity is filled: fill one, or leave the line out",
+                       sheet->name, row.line);
+    }
     if (!row.has_name) {
         validation_append_text(sheet->arena, &row.row, "name", sp_format(sheet->arena, "line %d", row.line));
     }

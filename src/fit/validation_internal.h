@@ -29,6 +29,9 @@ bool validation_check_member(const struct validation_place *place, const char *k
 bool validation_read_row(struct validation_reading *reading, const struct sp_json *run, int index,
                          struct sp_error *err) SP_MUST_CHECK;
 
+/* What the file says is fitted, aimed at or explained is of rows that it has (validation_claims.c). */
+bool validation_check_claims(const struct validation_reading *reading, struct sp_error *err) SP_MUST_CHECK;
+
 /* Within what can be measured at all, so that no error overflows. */
 bool validation_is_measurable(double value);
 bool validation_is_option(const struct sp_option *options, const char *name);

@@ -286,8 +286,12 @@ static bool read_row(struct validation_reading *reading, const struct sp_json *j
         return false;
     }
     const struct sp_json *first = run.measured == NULL ? NULL : run.measured->first;
-    if (first == NULL) {
-        return true; /* an out-of-memory row of a table may have nothing measured */
+    if (first == NULL) { /* a row may keep what stands beside the others */
+        return sp_json_member(json, "beside") != NULL ||
+               sp_fail(err, SP_ERROR_INPUT,
+                       "%s: %s: nothing is measured: expected \"measured\" with a quantity such as step_time_s, or "
+                       "\"beside\" with what is only kept",
+                       reading->path, run.place);
     }
     if (!price_run(reading, &run, err)) {
         return false;

@@ -117,6 +117,11 @@ static bool read_json(struct sp_arena *arena, const char *text, struct validatio
 #define HEAD                                                                                                           \
     "{\"schema\": \"seqplan.validation/1\", \"source\": {\"title\": \"t\", \"where\": \"w\", \"year\": \"2026\"}"
 #define ROW(rest) HEAD ", \"rows\": [{\"name\": \"n\", \"group\": \"g\", " rest "}]}"
+#define CLAIM(rest)                                                                                                    \
+    HEAD ", " rest ", \"rows\": [{\"name\": \"one\", \"group\": \"short\", \"not_expressible\": \"x\", \"measured\": " \
+         "{\"step_time_s\": 1, \"mfu_frac\": 0.4}}, {\"name\": \"two\", \"group\": \"long\", \"not_expressible\": "    \
+         "\"x\", "                                                                                                     \
+         "\"measured\": {\"step_time_s\": 2}}]}"
 
 static void bad_tables_say_where(void **state)
 {
@@ -156,6 +161,28 @@ static void bad_tables_say_where(void **state)
          "t/x.json: $.rows[0].measured.step_time_s: expected a number above 0"},
         {ROW("\"measured\": {\"step_time_s\": \"1\"}"), "measured.step_time_s: expected a number above 0"},
         {ROW("\"measured\": {\"fits\": 1}"), "t/x.json: $.rows[0].measured.fits: expected true or false"},
+        {"{\"schema\": \"seqplan.validation/1\", \"source\": {\"title\": \"t\", \"where\": \"w\", \"year\": \"2026\", "
+         "\"grade\": "
+         "\"a\"}, \"rows\": []}",
+         "t/x.json: $.source.grade: expected A, A- or B, found \"a\""},
+        {ROW("\"settings\": {}"), "t/x.json: $.rows[0]: nothing is measured: expected \"measured\""},
+        {ROW("\"measured\": {}"), "t/x.json: $.rows[0]: nothing is measured"},
+        {CLAIM("\"fitted\": [{\"what\": \"w\"}, {\"row\": \"ones\", \"what\": \"w\"}]"),
+         "t/x.json: $.fitted[1]: no row of the file has the name \"ones\": did you mean \"one\"?"},
+        {CLAIM("\"fitted\": [{\"group\": \"x\", \"what\": \"w\"}]"),
+         "$.fitted[0]: no row of the file has the group \"x\""},
+        {CLAIM("\"fitted\": [{\"quantity\": \"step_time\", \"what\": \"w\"}]"),
+         "has the quantity \"step_time\": did you mean \"step_time_s\"?"},
+        {CLAIM("\"fitted\": [{\"group\": \"long\", \"quantity\": \"mfu_frac\", \"what\": \"w\"}]"),
+         "$.fitted[0]: no row has all of it: expected a group, quantity and row that go together"},
+        {CLAIM("\"targets\": {\"lnog\": {\"step_time_s\": 0.05}}"),
+         "$.targets: no row of the file has the group \"lnog\""},
+        {CLAIM("\"targets\": {\"long\": {\"mfu\": 0.05}}"),
+         "$.targets.long: no row of the file has the quantity \"mfu\""},
+        {CLAIM("\"misses\": {\"long\": {\"mfu_frac\": \"why\"}}"),
+         "$.misses.long: no row of this group measures mfu_frac"},
+        {CLAIM("\"biases\": {\"peak_bytes\": \"why\"}"),
+         "$.biases: no row of the file has the quantity \"peak_bytes\""},
         {ROW("\"settings\": {\"sequence\": 1}, \"measured\": {\"step_time_s\": 1}"),
          "t/x.json: $.rows[0]: settings: \"sequence\" is no option of estimate"},
         {ROW("\"settings\": {\"seq\": true}, \"measured\": {\"step_time_s\": 1}"),
