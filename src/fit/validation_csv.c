@@ -13,7 +13,7 @@ struct column {
     const char *title; /* as the sheet has it */
     const char *key;   /* of the table */
     double scale;      /* of what is measured, to its unit */
-    bool is_yes_no;
+    bool is_yes_no, is_fraction;
 };
 
 struct sheet {
@@ -134,6 +134,7 @@ static bool measured_column(struct sp_arena *arena, const char *title, struct co
     }
     const struct validation_quantity *quantity = validation_quantity_find(column->key);
     column->is_yes_no = quantity != NULL && quantity->unit == VALIDATION_YES_NO;
+    column->is_fraction = quantity != NULL && quantity->unit == VALIDATION_FRACTION;
     return quantity != NULL;
 }
 
@@ -239,6 +240,11 @@ static bool add_measured(struct sheet *sheet, const struct column *column, const
         return sp_fail(err, SP_ERROR_INPUT,
                        "%s: expected a number above 0 (the unit stands in the name of the column), found \"%.40s\"",
                        place_of(sheet, row->line), cell);
+    }
+    if (column->is_fraction && value * column->scale > 1) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: expected a share of at most %s, found \"%.40s\"%s",
+                       place_of(sheet, row->line), column->scale < 1 ? "100 %" : "1", cell,
+                       column->scale < 1 ? "" : ": if it is in %, call the column mfu_percent");
     }
     validation_append(sheet->arena, &row->measured, column->key, SP_JSON_NUMBER)->number = value * column->scale;
     return true;

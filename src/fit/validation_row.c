@@ -196,12 +196,23 @@ static void refuse(struct validation_row *row, const char *reason)
     row->reason = reason;
 }
 
+static bool is_beyond_attention(const struct validation_quantity *quantity)
+{
+    static const char layer[] = "layer_";
+    return quantity->family == VALIDATION_STEP || strncmp(quantity->name, layer, strlen(layer)) == 0;
+}
+
 static void predict(const struct validation_reading *reading, struct validation_row *row)
 {
     const struct question *question = reading->question;
     double interval[2];
     if (row->quantity->is_of_layer && question->layout.pp > 1) {
         refuse(row, "one layer is compared without a pipeline: set pp to 1");
+        return;
+    }
+    if (question->run.is_attention_only && is_beyond_attention(row->quantity)) {
+        refuse(row, "the settings price attention alone: leave only=attention out, or measure attention_forward_s or "
+                    "attention_forward_backward_s");
         return;
     }
     row->predicted = row->quantity->predict(question, reading->estimate);
@@ -248,6 +259,10 @@ static bool read_value(const struct validation_reading *reading, const struct ru
         return fail_quantity(reading, run, measured->key, err);
     }
     bool is_yes_no = quantity->unit == VALIDATION_YES_NO;
+    if (quantity->unit == VALIDATION_FRACTION && measured->type == SP_JSON_NUMBER && measured->number > 1) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: %s.measured.%s: expected a share up to 1 (0.39 for 39 %%), found %g",
+                       reading->path, run->place, measured->key, measured->number);
+    }
     bool is_good = is_yes_no ? measured->type == SP_JSON_BOOL
                              : measured->type == SP_JSON_NUMBER && validation_is_measurable(measured->number);
     *value = measured->type == SP_JSON_BOOL ? (double)measured->boolean : measured->number;

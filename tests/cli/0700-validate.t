@@ -129,6 +129,14 @@ test_expect_success 'what is wrong with a sheet or a table is one line with its 
 	expect_error 3 "none.json: cannot open" seqplan validate none.json
 '
 
+test_expect_success 'a step is not held against attention alone; what attention has is' '
+	sed -e "1s/\$/,only/" -e "2,\$s/\$/,attention/" -e "1s/fits/attention_forward_s/" -e "s/,yes,/,1.5,/" runs.csv >part.csv &&
+	expect_exit 0 seqplan validate part.csv --format json && cp out part.json &&
+	test "$(json_get part.json rows.1.quantity)" = attention_forward_s &&
+	test "$(json_get part.json left_out.0.quantity)" = step_time_s &&
+	json_get part.json left_out.0.reason | grep "price attention alone: leave only=attention out"
+'
+
 test_expect_success 'several files, a name twice, standard input' '
 	expect_exit 0 seqplan validate runs.csv "$top/tests/validation/llama3-herd.json" && grep "of 2 sources" out &&
 	expect_exit 0 sh -c "seqplan validate - <\"$top/tests/validation/llama3-herd.json\"" && grep "3 rows judge" out

@@ -85,6 +85,12 @@ static void bad_sheets_say_where(void **state)
         {"step_time_s\nnan\n", "found \"nan\""},
         {"step_time_s\n1e999\n", "found \"1e999\""},
         {"step_time_s\n1e-300\n", "found \"1e-300\""},
+        {"mfu_frac\n39\n",
+         "runs.csv: line 2, column 1 (mfu_frac): expected a share of at most 1, found \"39\": if it is in "
+         "%, call the column mfu_percent"},
+        {"mfu_percent\n139\n",
+         "runs.csv: line 2, column 1 (mfu_percent): expected a share of at most 100 %, found \"139\""},
+        {"seq,step_time_s\n8192,1\n4096,\n", "runs.csv: line 3: no cell of a measured quantity is filled: fill one"},
         {"fits\nmaybe\n", "runs.csv: line 2, column 1 (fits): expected yes or no, found \"maybe\""},
         {"step_time_s,role\n1,judges\n", "runs.csv: line 2, column 2 (role): expected judge or fit, found \"judges\""},
         {"seq,step_time_s\n8192\n", "runs.csv: line 2: expected 2 cells as in the first line, found 1"},
@@ -165,6 +171,8 @@ static void bad_tables_say_where(void **state)
          "\"grade\": "
          "\"a\"}, \"rows\": []}",
          "t/x.json: $.source.grade: expected A, A- or B, found \"a\""},
+        {ROW("\"measured\": {\"mfu_frac\": 39}"),
+         "t/x.json: $.rows[0].measured.mfu_frac: expected a share up to 1 (0.39 for 39 %), found 39"},
         {ROW("\"settings\": {}"), "t/x.json: $.rows[0]: nothing is measured: expected \"measured\""},
         {ROW("\"measured\": {}"), "t/x.json: $.rows[0]: nothing is measured"},
         {CLAIM("\"fitted\": [{\"what\": \"w\"}, {\"row\": \"ones\", \"what\": \"w\"}]"),
