@@ -123,6 +123,10 @@ static bool check_options(const struct validate_request *request, struct sp_erro
         return sp_fail(err, SP_ERROR_USAGE,
                        "--attention is of stored runs (--run, --device): rows of a file name their own");
     }
+    if (typed->plot != NULL && typed->residuals != NULL && strcmp(typed->plot, typed->residuals) == 0) {
+        return sp_fail(err, SP_ERROR_USAGE, "--plot and --residuals: %s would hold one picture: name two files",
+                       typed->plot);
+    }
     return check_settings(request, err) && check_picture("--plot", typed->plot, err) &&
            check_picture("--residuals", typed->residuals, err);
 }

@@ -231,6 +231,13 @@ test_expect_success 'pictures: predicted against measured, errors by length, in 
 test_expect_success 'pictures that cannot be drawn or written leave nothing' '
 	mkdir -p empty && expect_error 4 "install it (gnuplot-nox" env PATH="$PWD/empty" "$SEQPLAN" validate --plot c.svg &&
 	test ! -e c.svg && expect_error 4 "missing/c.svg" seqplan validate --plot missing/c.svg &&
+	for blocks in 8 80 # of the script, of the picture: a part of one looks like one
+	do
+		expect_error 4 "File too large" sh -c "ulimit -f $blocks && exec seqplan validate --plot cut.svg" &&
+		expect_error 4 "File too large" sh -c "ulimit -f $blocks && exec seqplan validate --residuals cut.png" &&
+		test -z "$(find . -name "*cut.*")" || return 1
+	done &&
+	expect_error 2 "c.svg would hold one picture: name two files" seqplan validate --plot c.svg --residuals c.svg &&
 	sed "2,3d" runs.csv >odd.csv &&
 	expect_error 3 "c.svg: no compared row can be drawn" seqplan validate odd.csv --plot c.svg
 '
