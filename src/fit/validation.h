@@ -175,6 +175,7 @@ int validation_summarise(struct sp_arena *arena, const struct validation_set *se
 /* How often the truth lies within the intervals of the judged rows. Step time, rate and MFU of one run are one event, so that a run
  * counts once a family, with the first quantity that it has of it; what belongs to no family counts by itself. */
 struct validation_coverage {
+    int n_judged; /* compared rows that judge, with an interval or without */
     int n, n_within;
     double expected_frac;
     double p_value;    /* two-sided, that the intervals are as wide as they say; 1 of none */

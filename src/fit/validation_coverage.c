@@ -43,6 +43,7 @@ struct validation_coverage validation_coverage(const struct validation_set *set)
     for (int i = 0; i < set->n_sources; i++) {
         for (int j = 0; j < set->sources[i].n_rows; j++) {
             const struct validation_row *row = &set->sources[i].rows[j];
+            coverage.n_judged += row->role == VALIDATION_JUDGE && row->state == VALIDATION_COMPARED ? 1 : 0;
             if (is_event(&set->sources[i], j)) {
                 coverage.n++;
                 coverage.n_within += row->measured >= row->low && row->measured <= row->high ? 1 : 0;

@@ -55,13 +55,16 @@ const char *report_validation_left_out(struct sp_arena *arena, const struct vali
 const char *report_validation_coverage(struct sp_arena *arena, const struct validation_coverage *coverage)
 {
     if (coverage->n == 0) {
-        return "no judged row has an interval: the hardware of its prediction is not calibrated";
+        return coverage->n_judged == 0 ? "no row that judges is compared"
+                                       : "no row that judges has an interval: steps, allocated peaks and stored lines "
+                                         "of calibrated machines "
+                                         "have one";
     }
     return sp_format(arena, "%.2f expected, %d of %d inside, p %.2g%s; mean width %s %%", coverage->expected_frac,
                      coverage->n_within, coverage->n, coverage->p_value,
-                     coverage->is_enough ? ""
-                                         : sp_format(arena, " (fewer than %d: too few for a verdict)",
-                                                     (int)VALIDATION_COVERAGE_LEAST),
+                     coverage->is_enough
+                         ? ""
+                         : sp_format(arena, " (fewer than %d: too few for a verdict)", (int)VALIDATION_COVERAGE_LEAST),
                      report_validation_percent(arena, coverage->width_frac, false));
 }
 

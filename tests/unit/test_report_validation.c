@@ -61,6 +61,10 @@ static void coverage_in_words(void **state)
     assert_string_equal(report_validation_coverage(arena, &coverage),
                         "0.90 expected, 1 of 3 inside, p 0.056 (fewer than 40: too few for a verdict); mean width "
                         "0.000 %");
+    coverage = (struct validation_coverage){.n = 0};
+    assert_string_equal(report_validation_coverage(arena, &coverage), "no row that judges is compared");
+    coverage.n_judged = 7;
+    assert_non_null(strstr(report_validation_coverage(arena, &coverage), "no row that judges has an interval: steps"));
     sp_arena_close(arena);
 }
 

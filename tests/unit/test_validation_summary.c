@@ -119,6 +119,7 @@ static void coverage_is_of_rows_that_judge(void **state)
     const struct validation_set set = {.sources = &source, .n_sources = 1};
     struct validation_coverage coverage = validation_coverage(&set);
     assert_int_equal(coverage.n, 44);
+    assert_int_equal(coverage.n_judged, 44);
     assert_int_equal(coverage.n_within, 39);
     assert_true(coverage.is_enough);
     assert_close(coverage.width_frac, (39 * 0.06 + 5 * 0.03) / 44.0, 1e-9);
