@@ -142,6 +142,16 @@ test_expect_success 'several files, a name twice, standard input' '
 	expect_exit 0 sh -c "seqplan validate - <\"$top/tests/validation/llama3-herd.json\"" && grep "3 rows judge" out
 '
 
+test_expect_success 'a file counts once whatever it is called; files of one name are told apart' '
+	expect_exit 0 seqplan validate runs.csv --format csv && cp out once.csv &&
+	mkdir -p other && ln -s ../runs.csv other/link.csv && sed "s/61.5/62.5/" runs.csv >other/runs.csv &&
+	expect_exit 0 seqplan validate runs.csv ./runs.csv other/link.csv --format csv && diff once.csv out &&
+	grep "^seqplan: ./runs.csv is runs.csv: counted once$" err && grep "^seqplan: other/link.csv is runs.csv: counted once$" err &&
+	expect_exit 0 seqplan validate runs.csv runs.csv --format csv && diff once.csv out && grep "counted once" err &&
+	expect_exit 0 seqplan validate runs.csv other/runs.csv --format csv &&
+	grep "^runs.csv,long,all,step_time_s,.*,61.5," out && grep "^other/runs.csv,long,all,step_time_s,.*,62.5," out
+'
+
 test_expect_success 'options that do not go together' '
 	expect_error 2 "files, --run and --device: give one of them" seqplan validate runs.csv --run 1 &&
 	expect_error 2 "files, --run and --device: give one of them" seqplan validate --device --run 1 &&
