@@ -38,13 +38,17 @@ static bool read_words(const struct validate_pricing *pricing, const struct sp_t
            question_options_finish(options, err);
 }
 
+/* What a log does not tell. */
+static const char log_example[] = "--settings \"--model llama-3.1-8b --recompute full\"";
+
 static bool price_words(void *user, const struct sp_texts *words, struct question *question, struct estimate *estimate,
                         struct sp_error *err)
 {
     const struct validate_pricing *pricing = user;
     struct command_options options;
     if (!read_words(pricing, words, &options, err) ||
-        !request_is_complete(pricing->scratch, &options.request, question_example, err) ||
+        !request_is_complete(pricing->scratch, &options.request, pricing->is_log ? log_example : question_example,
+                             err) ||
         !question_resolve(&options.request, pricing->scratch, question, err) || !step_check(question, err)) {
         return false;
     }
@@ -247,7 +251,8 @@ static bool read_steps(const struct validate_request *request, const struct sp_j
                        struct validation_source *source, struct sp_error *err)
 {
     struct sp_arena *scratch = sp_arena_open();
-    struct validate_pricing pricing = {.scratch = scratch, .settings = request->options->validate.settings};
+    struct validate_pricing pricing = {
+        .scratch = scratch, .settings = request->options->validate.settings, .is_log = true};
     const struct validation_pricer pricer = validate_pricer(request->context->arena, &pricing);
     const struct validation_source about = *source;
     bool is_good = validation_read_json(&pricer, about.where, table, source, err);

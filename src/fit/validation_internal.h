@@ -48,6 +48,9 @@ void validation_append_text(struct sp_arena *arena, struct validation_builder *b
 /* A table of that origin without rows; where its rows go. */
 struct sp_json *validation_begin_table(struct sp_arena *arena, const char *where, struct validation_builder *rows);
 
+/* What is fitted to the lines of a run that do not judge, in words. */
+extern const char validation_fit_half[];
+
 /* A whole file; NULL and SP_ERROR_INPUT where it cannot be read as text. */
 const char *validation_read_text(struct sp_arena *arena, const char *path, struct sp_error *err);
 /* The lines of a measurement file beside the table as rows of its source. */

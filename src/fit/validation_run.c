@@ -7,6 +7,8 @@
 /* One of the upper half's bits: those of FNV-1a's low end are parities of the text. */
 enum { SPLIT_BIT = 32 };
 
+const char validation_fit_half[] = "the half that models are found with";
+
 enum validation_role validation_role_of(const struct measurement *line)
 {
     if (line->group < MEASUREMENT_METHOD) {
@@ -60,8 +62,7 @@ static void fill_row(struct sp_arena *arena, const struct fit_machine *machine, 
                                    .question_key = question_key(arena, line),
                                    .method_label = parameter_text(line, "method")};
     if (row->role == VALIDATION_FIT) {
-        row->fitted =
-            line->group < MEASUREMENT_METHOD ? "a measurement of one operation" : "the half that models are found with";
+        row->fitted = line->group < MEASUREMENT_METHOD ? "a measurement of one operation" : validation_fit_half;
     }
     if (fit_predict(arena, machine, line, &row->predicted, &refusal)) {
         double interval[2];

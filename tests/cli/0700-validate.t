@@ -201,7 +201,13 @@ test_expect_success 'steps of a training log: priced as the log and --settings s
 	test "$(json_get steps.json rows.0.measured)" = 8.1103 &&
 	test "$(json_get steps.json rows.1.predicted)" = "$(json_get out peak_allocated_bytes)" &&
 	test "$(json_get steps.json rows.1.measured)" = 63966543872 &&
-	expect_exit 0 seqplan validate --run 1 --db log.db && grep "left out .*--model" out
+	expect_exit 0 seqplan validate --run 1 --db log.db && tr -s "\n " " " <out >flat &&
+	grep "left out .*--model is missing; for example: --settings \"--model llama-3.1-8b --recompute full\"" flat &&
+	test "$(json_get steps.json rows.0.role)" = judge &&
+	expect_exit 0 seqplan import "$top/tests/import/training/nanotron.log" --gpu "NVIDIA H100" --db other.log.db &&
+	expect_exit 0 seqplan validate --run 1 --db other.log.db --settings "--model llama-2-7b" --format json && cp out fit.json &&
+	test "$(json_get fit.json left_out.0.role)" = fit && test "$(json_get fit.json sources.0.n_judge)" = 0 &&
+	json_get fit.json sources.0.fitted.0 | grep "the half that models are found with"
 '
 
 test_expect_success '--settings: for every row, last; a mistake in them is one error' '
