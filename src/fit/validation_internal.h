@@ -32,6 +32,8 @@ bool validation_read_row(struct validation_reading *reading, const struct sp_jso
 /* What the file says is fitted, aimed at or explained is of rows that it has (validation_claims.c). */
 bool validation_check_claims(const struct validation_reading *reading, struct sp_error *err) SP_MUST_CHECK;
 
+/* What a terminal would obey; line ends and tabs are none. */
+bool validation_has_control(const char *text);
 /* Within what can be measured at all, so that no error overflows. */
 bool validation_is_measurable(double value);
 bool validation_is_option(const struct sp_option *options, const char *name);

@@ -121,6 +121,31 @@ static bool check_keys(const struct validation_reading *reading, const struct ru
     return true;
 }
 
+bool validation_has_control(const char *text)
+{
+    enum { DELETE = 0x7f, C1_LEAD = 0xc2, C1_END = 0xa0 }; /* C1: U+0080 to U+009F in UTF-8 */
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+        bool is_blank = *at == '\t' || *at == '\n' || *at == '\r';
+        if ((*at < ' ' && !is_blank) || *at == DELETE || (*at == C1_LEAD && at[1] < C1_END)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* They are printed as they stand. */
+static bool check_texts(const struct validation_reading *reading, const struct run *run, struct sp_error *err)
+{
+    const char *const texts[] = {run->name, run->group, run->note, run->reason};
+    for (size_t i = 0; i < SP_COUNT_OF(texts); i++) {
+        if (texts[i] != NULL && validation_has_control(texts[i])) {
+            return sp_fail(err, SP_ERROR_INPUT, "%s: %s: a control character in a text of the row", reading->path,
+                           run->place);
+        }
+    }
+    return true;
+}
+
 static bool read_members(const struct validation_reading *reading, struct run *run, struct sp_error *err)
 {
     static const struct {
@@ -147,7 +172,7 @@ static bool read_members(const struct validation_reading *reading, struct run *r
     if (run->name == NULL || run->group == NULL) {
         return sp_fail(err, SP_ERROR_INPUT, "%s: %s: expected a name and a group", reading->path, run->place);
     }
-    return check_keys(reading, run, err) && read_role(reading, run, err);
+    return check_texts(reading, run, err) && check_keys(reading, run, err) && read_role(reading, run, err);
 }
 
 /* What a run without a price says is the same for every measured quantity of it. */

@@ -125,6 +125,8 @@ test_expect_success 'what is wrong with a sheet or a table is one line with its 
 	sed "1s/zero/zeros/" runs.csv >bad.csv &&
 	expect_error 3 "bad.csv: line 1, column 7: expected an option of estimate" seqplan validate bad.csv &&
 	expect_error 3 "none.csv: cannot open: No such file" seqplan validate none.csv &&
+	mkdir -p folder.csv && expect_error 3 "folder.csv: expected a file, found a folder" seqplan validate folder.csv &&
+	cp runs.csv runs.txt && expect_error 3 "a sheet is a file whose name ends in .csv: runs.txt: line 1" seqplan validate runs.txt &&
 	expect_error 3 "expected an object of schema seqplan.validation/1" seqplan validate "$top/models/llama-2-7b.json" &&
 	expect_error 3 "none.json: cannot open" seqplan validate none.json
 '
