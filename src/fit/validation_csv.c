@@ -86,8 +86,9 @@ static bool next_cell(struct sheet *sheet, const char **text, struct sp_error *e
         read_plain(sheet);
     }
     if (validation_has_control(sheet->cell)) {
-        return sp_fail(err, SP_ERROR_INPUT, "%s: a control character, which no cell holds",
-                       place_of(sheet, sheet->line));
+        (void)sp_fail(err, SP_ERROR_INPUT, "%s: a control character, which no cell holds",
+                      place_of(sheet, sheet->line));
+        return false;
     }
     *text = sp_strdup(sheet->arena, sheet->cell);
     if (*sheet->at == ',') {
