@@ -310,10 +310,10 @@ static void print_title(const struct report_style *style, struct sp_arena *arena
     report_wrap(
         style->file, 0, "",
         sp_format(arena,
-                  "%sPredicted beside measured%s: %d row%s judge, %d had something fitted to them, %d left out, "
+                  "%sPredicted beside measured%s: %d row%s judge%s, %d had something fitted to them, %d left out, "
                   "of %d source%s",
-                  mark, mark, sum.n_judged, sp_plural(sum.n_judged), sum.n_fitted, sum.n_left_out, set->n_sources,
-                  sp_plural(set->n_sources)));
+                  mark, mark, sum.n_judged, sp_plural(sum.n_judged), sum.n_judged == 1 ? "s" : "", sum.n_fitted,
+                  sum.n_left_out, set->n_sources, sp_plural(set->n_sources)));
     (void)fputs(report_color(style, REPORT_PLAIN), style->file);
 }
 
