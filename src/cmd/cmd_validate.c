@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- pricing rows of files --------------------------------------------------------------------------------------- */
 
@@ -37,13 +38,17 @@ static bool read_words(const struct validate_pricing *pricing, const struct sp_t
            question_options_finish(options, err);
 }
 
+/* What a log does not tell. */
+static const char log_example[] = "--settings \"--model llama-3.1-8b --recompute full\"";
+
 static bool price_words(void *user, const struct sp_texts *words, struct question *question, struct estimate *estimate,
                         struct sp_error *err)
 {
     const struct validate_pricing *pricing = user;
     struct command_options options;
     if (!read_words(pricing, words, &options, err) ||
-        !request_is_complete(pricing->scratch, &options.request, question_example, err) ||
+        !request_is_complete(pricing->scratch, &options.request, pricing->is_log ? log_example : question_example,
+                             err) ||
         !question_resolve(&options.request, pricing->scratch, question, err) || !step_check(question, err)) {
         return false;
     }
@@ -123,17 +128,64 @@ static bool check_options(const struct validate_request *request, struct sp_erro
         return sp_fail(err, SP_ERROR_USAGE,
                        "--attention is of stored runs (--run, --device): rows of a file name their own");
     }
+    if (typed->plot != NULL && typed->residuals != NULL && strcmp(typed->plot, typed->residuals) == 0) {
+        return sp_fail(err, SP_ERROR_USAGE, "--plot and --residuals: %s would hold one picture: name two files",
+                       typed->plot);
+    }
     return check_settings(request, err) && check_picture("--plot", typed->plot, err) &&
            check_picture("--residuals", typed->residuals, err);
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat of_a;
+    struct stat of_b;
+    return strcmp(a, b) == 0 ||
+           (stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino);
+}
+
+/* Each file once, whatever it is called: its rows would count twice. */
+static struct sp_texts distinct_files(struct sp_arena *arena, const struct sp_texts *paths)
+{
+    struct sp_texts kept = {.arena = arena};
+    for (size_t i = 0; i < paths->count; i++) {
+        const char *first = NULL;
+        for (size_t j = 0; j < kept.count && first == NULL; j++) {
+            first = is_same_file(paths->items[i], kept.items[j]) ? kept.items[j] : NULL;
+        }
+        if (first == NULL) {
+            sp_texts_add(&kept, "%s", paths->items[i]);
+        } else {
+            (void)fprintf(stderr, "seqplan: %s is %s: counted once\n", paths->items[i], first);
+        }
+    }
+    return kept;
+}
+
+/* Sources of one name by their paths. */
+static void tell_apart(const struct sp_texts *paths, struct validation_set *set)
+{
+    for (int i = 0; i < set->n_sources; i++) {
+        bool is_twice = false;
+        for (int j = i + 1; j < set->n_sources; j++) {
+            if (strcmp(set->sources[i].name, set->sources[j].name) == 0) {
+                set->sources[j].name = paths->items[j];
+                is_twice = true;
+            }
+        }
+        if (is_twice) {
+            set->sources[i].name = paths->items[i];
+        }
+    }
+}
+
 static bool read_with(const struct validate_request *request, const struct validation_pricer *pricer,
                       struct validation_set *set, struct sp_error *err)
 {
     struct sp_arena *arena = request->context->arena;
-    struct sp_texts paths = *request->paths;
+    struct sp_texts paths = distinct_files(arena, request->paths);
     if (paths.count == 0 && !validation_shipped(arena, &paths, err)) {
         return false;
     }
@@ -144,6 +196,7 @@ static bool read_with(const struct validate_request *request, const struct valid
             return false;
         }
     }
+    tell_apart(&paths, set);
     return true;
 }
 
@@ -198,7 +251,8 @@ static bool read_steps(const struct validate_request *request, const struct sp_j
                        struct validation_source *source, struct sp_error *err)
 {
     struct sp_arena *scratch = sp_arena_open();
-    struct validate_pricing pricing = {.scratch = scratch, .settings = request->options->validate.settings};
+    struct validate_pricing pricing = {
+        .scratch = scratch, .settings = request->options->validate.settings, .is_log = true};
     const struct validation_pricer pricer = validate_pricer(request->context->arena, &pricing);
     const struct validation_source about = *source;
     bool is_good = validation_read_json(&pricer, about.where, table, source, err);

@@ -232,6 +232,7 @@ extern const struct sp_option validate_options[]; /* ends with a row whose name 
 struct validate_pricing {
     struct sp_arena *scratch; /* of one row */
     const char *settings;     /* options for every row, after its own: "--model llama-3.1-8b"; or NULL */
+    bool is_log;              /* rows are of a training log: what it leaves out is for --settings to say */
 };
 /* What is read lives in the arena. Borrows the pricing. */
 struct validation_pricer validate_pricer(struct sp_arena *arena, struct validate_pricing *pricing);

@@ -20,6 +20,10 @@ struct fit_machine {
 };
 bool fit_predict(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *line,
                  double *seconds, struct sp_error *err) SP_MUST_CHECK;
+/* The 90 % interval of what fit_predict() answered for the line, from the spreads of the tables and figures that price it
+ * (docs/model.md, section 9); false: one that counts has none. (fit_interval.c) */
+bool fit_interval(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *line,
+                  double seconds, double interval[2]);
 
 /* ---- calibration (calibrate.c) ---------------------------------------------------------------------------------- */
 

@@ -23,6 +23,18 @@ bool fit_predict_kernel(const struct fit_machine *machine, const struct measurem
 bool fit_predict_method(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *line,
                         double *seconds, struct sp_error *err) SP_MUST_CHECK;
 
+/* What a line of a method or layer spends where: an error of one table moves its share. */
+struct method_parts {
+    double total_s;
+    double compute_s;           /* at the clock that the power limit sets: attention and products */
+    double attention_s;         /* of one kernel: one error */
+    double products_squared_s2; /* sum of squares: every product has an error of its own */
+    double ranks;
+    bool is_virtual; /* transfers are copies inside the GPU, which no table of links prices */
+};
+bool fit_method_parts(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *line,
+                      struct method_parts *parts, struct sp_error *err) SP_MUST_CHECK;
+
 /* ---- what a line is of (fit_predict_kernels.c) ------------------------------------------------------------------ */
 
 struct collective_point {

@@ -233,7 +233,17 @@ static struct attention_problem problem_of(const struct method_machine *machine,
 /* ---- the rest of a layer ------------------------------------------------------------------------------------------- */
 
 /* The products of src/cuda/layer.cu, whose rate is the curve's own: they are not those of a training step. */
-static double products_time(const struct method_machine *machine, const struct method_line *run)
+struct products {
+    double sum_s, squared_s2; /* together; sum of the squares of each */
+};
+static void add_product(const struct gpu_spec *gpu, const struct gemm_call *call, struct products *products)
+{
+    double time_s = gemm_time(gpu, call);
+    products->sum_s += time_s;
+    products->squared_s2 += time_s * time_s;
+}
+
+static struct products products_of(const struct method_machine *machine, const struct method_line *run)
 {
     struct gpu_spec gpu = machine->hardware->gpu;
     double tokens = run->tokens / run->ranks;
@@ -241,7 +251,7 @@ static double products_time(const struct method_machine *machine, const struct m
     double size = (double)dtype_bytes(DTYPE_BF16);
     const double in[] = {run->hidden, q, run->hidden, run->ffn};
     const double out[] = {q + 2 * run->kv_heads * run->head_dim, run->hidden, 2 * run->ffn, run->hidden};
-    double sum_s = 0;
+    struct products products = {0, 0};
     gpu.gemm.sustained.value = 1;
     for (size_t i = 0; i < SP_COUNT_OF(in); i++) {
         struct gemm_call forward = {.pass = PASS_FORWARD, .m = tokens, .n = out[i], .k = in[i], .output_bytes = size};
@@ -249,9 +259,12 @@ static double products_time(const struct method_machine *machine, const struct m
             .pass = PASS_INPUT_GRADIENT, .m = tokens, .n = in[i], .k = out[i], .output_bytes = size};
         struct gemm_call weight = {
             .pass = PASS_WEIGHT_GRADIENT, .m = out[i], .n = in[i], .k = tokens, .output_bytes = size};
-        sum_s += run->is_backward ? gemm_time(&gpu, &input) + gemm_time(&gpu, &weight) : gemm_time(&gpu, &forward);
+        add_product(&gpu, run->is_backward ? &input : &forward, &products);
+        if (run->is_backward) {
+            add_product(&gpu, &weight, &products);
+        }
     }
-    return sum_s;
+    return products;
 }
 
 /* Its element-wise kernels (src/cuda/elementwise.cu), in passes over a tensor. Forward: a norm 2, one with the residual 4, the last
@@ -284,12 +297,7 @@ static double greatest_of(double n)
     return mean * 2 * far / POINTS;
 }
 
-/* Of one run: what computes, at a clock that the power limit sets, and all of it. */
-struct run_time {
-    double compute_s, total_s;
-};
-
-static struct run_time time_run(const struct method_machine *machine, const struct method_line *run)
+static struct method_parts time_run(const struct method_machine *machine, const struct method_line *run)
 {
     struct attention_problem problem = problem_of(machine, run);
     struct method_pass pass;
@@ -297,13 +305,15 @@ static struct run_time time_run(const struct method_machine *machine, const stru
     if (run->part == PART_TRANSFERS) {
         double links_s = pass.transfers[0].link_s + pass.transfers[1].link_s;
         double waits = run->is_virtual ? pass.transfers[0].messages + pass.transfers[1].messages : 0;
-        return (struct run_time){0, links_s + pass.merge_s + waits * machine->curve->harness.wait.value};
+        return (struct method_parts){.total_s = links_s + pass.merge_s + waits * machine->curve->harness.wait.value};
     }
-    struct run_time time = {pass.attention_s + pass.imbalance_s, pass.total_s};
+    double attention_s = pass.attention_s + pass.imbalance_s;
+    struct method_parts time = {.total_s = pass.total_s, .compute_s = attention_s, .attention_s = attention_s};
     if (run->is_layer) {
-        double products_s = products_time(machine, run);
-        time.compute_s += products_s;
-        time.total_s += products_s + elementwise_of_layer(machine, run);
+        const struct products products = products_of(machine, run);
+        time.compute_s += products.sum_s;
+        time.products_squared_s2 = products.squared_s2;
+        time.total_s += products.sum_s + elementwise_of_layer(machine, run);
     }
     if (!run->is_virtual && run->ranks > 1) { /* every GPU waits for the one with the lowest clock */
         double slower = machine->curve->harness.clock_spread.value * greatest_of(run->ranks);
@@ -315,15 +325,15 @@ static struct run_time time_run(const struct method_machine *machine, const stru
 /* While the GPU pauses between samples, and while it only moves memory, it draws less than its limit: the mean is what the limit
  * holds, so that the rest runs at a higher clock (eq. 29a). */
 static double headroom_of(const struct attention_harness *harness, const struct method_line *run,
-                          const struct run_time *time)
+                          const struct method_parts *time)
 {
     double spared_s = harness->pause.value / run->runs_per_sample +
                       (1 - harness->memory_power.value) * (time->total_s - time->compute_s);
     return time->compute_s > 0 ? 1 + spared_s / time->compute_s : 1;
 }
 
-bool fit_predict_method(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *line,
-                        double *seconds, struct sp_error *err)
+bool fit_method_parts(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *line,
+                      struct method_parts *parts, struct sp_error *err)
 {
     enum { ROUNDS = 4 }; /* the time moves by less than 1e-4 after three */
     struct method_line run;
@@ -332,11 +342,23 @@ bool fit_predict_method(struct sp_arena *arena, const struct fit_machine *machin
         !make_machine(arena, machine, &run, &made, err)) {
         return false;
     }
-    struct run_time time = time_run(&made, &run);
+    *parts = time_run(&made, &run);
     for (int i = 1; i < ROUNDS; i++) {
-        made.curve->clock.headroom = headroom_of(&made.curve->harness, &run, &time);
-        time = time_run(&made, &run);
+        made.curve->clock.headroom = headroom_of(&made.curve->harness, &run, parts);
+        *parts = time_run(&made, &run);
     }
-    *seconds = time.total_s;
+    parts->ranks = run.ranks;
+    parts->is_virtual = run.is_virtual;
+    return true;
+}
+
+bool fit_predict_method(struct sp_arena *arena, const struct fit_machine *machine, const struct measurement *line,
+                        double *seconds, struct sp_error *err)
+{
+    struct method_parts parts;
+    if (!fit_method_parts(arena, machine, line, &parts, err)) {
+        return false;
+    }
+    *seconds = parts.total_s;
     return true;
 }

@@ -54,6 +54,7 @@ const struct validation_quantity *validation_quantity_of(enum measurement_group 
 struct validation_row {
     const char *name;
     const char *group;
+    int run; /* of the source: rows of one run share it */
     const struct validation_quantity *quantity;
     enum validation_state state;
     enum validation_role role;
@@ -171,15 +172,17 @@ struct validation_summary {
 int validation_summarise(struct sp_arena *arena, const struct validation_set *set, enum validation_by by,
                          unsigned roles, struct validation_summary **summaries);
 
-/* How often the truth lies within the intervals of the judged rows. */
+/* How often the truth lies within the intervals of the judged rows. Step time, rate and MFU of one run are one event, so that a run
+ * counts once a family, with the first quantity that it has of it; what belongs to no family counts by itself. */
 struct validation_coverage {
+    int n_judged; /* compared rows that judge, with an interval or without */
     int n, n_within;
     double expected_frac;
     double p_value;    /* two-sided, that the intervals are as wide as they say; 1 of none */
     double width_frac; /* mean of (high - low) / predicted */
-    bool is_enough;    /* rows for a verdict */
+    bool is_enough;    /* for a verdict */
 };
-enum { VALIDATION_COVERAGE_ROWS = 40 };
+enum { VALIDATION_COVERAGE_LEAST = 40 };
 struct validation_coverage validation_coverage(const struct validation_set *set);
 /* Of n rows of which n_within lie within. */
 double validation_binomial_p(int n_within, int n, double expected_frac);

@@ -92,14 +92,27 @@ static void add_step(struct sp_arena *arena, const struct measurement *line, con
     }
 }
 
+/* As of the methods and layers of a run: what the half that does not judge is for. */
+static void add_fitted(struct sp_arena *arena, const struct measurement *line, struct validation_builder *fitted)
+{
+    struct validation_builder entry = {.group = validation_append(arena, fitted, NULL, SP_JSON_OBJECT)};
+    validation_append_text(arena, &entry, "row", line->key);
+    validation_append_text(arena, &entry, "what", validation_fit_half);
+}
+
 const struct sp_json *validation_steps_table(struct sp_arena *arena, const char *where, const char *hardware,
                                              const struct measurement *lines, size_t n_lines)
 {
     struct validation_builder rows;
-    const struct sp_json *table = validation_begin_table(arena, where, &rows);
+    struct sp_json *table = validation_begin_table(arena, where, &rows);
+    struct validation_builder members = {.group = table, .last = rows.group}; /* its rows come last */
+    struct validation_builder fitted = {.group = validation_append(arena, &members, "fitted", SP_JSON_ARRAY)};
     for (size_t i = 0; i < n_lines; i++) {
         if (lines[i].kind == MEASUREMENT_TIMED && lines[i].group == MEASUREMENT_STEP) {
             add_step(arena, &lines[i], hardware, &rows);
+            if (validation_role_of(&lines[i]) == VALIDATION_FIT) {
+                add_fitted(arena, &lines[i], &fitted);
+            }
         }
     }
     return rows.group->count > 0 ? table : NULL;

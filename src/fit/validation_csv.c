@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_COLUMNS = 256 };
 
@@ -13,7 +14,7 @@ struct column {
     const char *title; /* as the sheet has it */
     const char *key;   /* of the table */
     double scale;      /* of what is measured, to its unit */
-    bool is_yes_no;
+    bool is_yes_no, is_fraction;
 };
 
 struct sheet {
@@ -49,7 +50,7 @@ static bool read_quoted(struct sheet *sheet, struct sp_error *err)
         if (*sheet->at == '\0') {
             return sp_fail(err, SP_ERROR_INPUT, "%s: a quote that does not end", place_of(sheet, first_line));
         }
-        sheet->line += *sheet->at == '\n' ? 1 : 0;
+        sheet->line += *sheet->at == '\n' || (*sheet->at == '\r' && sheet->at[1] != '\n') ? 1 : 0;
         sheet->at += *sheet->at == '"' ? 1 : 0;
         cell[length++] = *sheet->at;
     }
@@ -84,17 +85,22 @@ static bool next_cell(struct sheet *sheet, const char **text, struct sp_error *e
     } else {
         read_plain(sheet);
     }
+    if (validation_has_control(sheet->cell)) {
+        (void)sp_fail(err, SP_ERROR_INPUT, "%s: a control character, which no cell holds",
+                      place_of(sheet, sheet->line));
+        return false;
+    }
     *text = sp_strdup(sheet->arena, sheet->cell);
     if (*sheet->at == ',') {
         sheet->at++;
         return true;
     }
     sheet->is_line_over = true;
-    sheet->at += *sheet->at == '\r' ? 1 : 0;
-    if (*sheet->at == '\n') {
-        sheet->at++;
-        sheet->line++;
-    }
+    bool has_return = *sheet->at == '\r'; /* alone, it ends a line too */
+    sheet->at += has_return ? 1 : 0;
+    bool has_feed = *sheet->at == '\n';
+    sheet->at += has_feed ? 1 : 0;
+    sheet->line += has_return || has_feed ? 1 : 0;
     return true;
 }
 
@@ -134,6 +140,7 @@ static bool measured_column(struct sp_arena *arena, const char *title, struct co
     }
     const struct validation_quantity *quantity = validation_quantity_find(column->key);
     column->is_yes_no = quantity != NULL && quantity->unit == VALIDATION_YES_NO;
+    column->is_fraction = quantity != NULL && quantity->unit == VALIDATION_FRACTION;
     return quantity != NULL;
 }
 
@@ -240,6 +247,11 @@ static bool add_measured(struct sheet *sheet, const struct column *column, const
                        "%s: expected a number above 0 (the unit stands in the name of the column), found \"%.40s\"",
                        place_of(sheet, row->line), cell);
     }
+    if (column->is_fraction && value * column->scale > 1) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: expected a share of at most %s, found \"%.40s\"%s",
+                       place_of(sheet, row->line), column->scale < 1 ? "100 %" : "1", cell,
+                       column->scale < 1 ? "" : ": if it is in %, call the column mfu_percent");
+    }
     validation_append(sheet->arena, &row->measured, column->key, SP_JSON_NUMBER)->number = value * column->scale;
     return true;
 }
@@ -330,6 +342,11 @@ static bool read_line(struct sheet *sheet, struct validation_builder *rows, stru
         return sp_fail(err, SP_ERROR_INPUT, "%s: line %d: expected %d cells as in the first line, found %d",
                        sheet->name, row.line, sheet->n_columns, sheet->column);
     }
+    if (row.measured.last == NULL) {
+        return sp_fail(err, SP_ERROR_INPUT,
+                       "%s: line %d: no cell of a measured quantity is filled: fill one, or leave the line out",
+                       sheet->name, row.line);
+    }
     if (!row.has_name) {
         validation_append_text(sheet->arena, &row.row, "name", sp_format(sheet->arena, "line %d", row.line));
     }
@@ -368,12 +385,23 @@ const struct sp_json *validation_csv_parse(struct sp_arena *arena, const struct 
 
 /* ---- files -------------------------------------------------------------------------------------------------------- */
 
+static bool is_folder(FILE *file)
+{
+    struct stat found;
+    return fstat(fileno(file), &found) == 0 && S_ISDIR(found.st_mode);
+}
+
 const char *validation_read_text(struct sp_arena *arena, const char *path, struct sp_error *err)
 {
     static const long most_bytes = 64L << 20;
     FILE *file = fopen(path, "r");
     if (file == NULL) {
         (void)sp_fail(err, SP_ERROR_INPUT, "%s: cannot open: %s", path, strerror(errno));
+        return NULL;
+    }
+    if (is_folder(file)) {
+        (void)sp_fail(err, SP_ERROR_INPUT, "%s: expected a file, found a folder", path);
+        (void)fclose(file);
         return NULL;
     }
     long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
@@ -403,6 +431,9 @@ bool validation_read(const struct validation_pricer *pricer, const char *path, s
         file = text == NULL ? NULL : validation_csv_parse(pricer->arena, pricer->options, path, text, err);
     } else {
         file = sp_json_read(pricer->arena, path, err);
+        if (file == NULL && strstr(err->text, "not JSON") != NULL) {
+            sp_error_prefix(err, "a table is JSON, a sheet is a file whose name ends in .csv");
+        }
     }
     return file != NULL && validation_read_json(pricer, path, file, source, err);
 }

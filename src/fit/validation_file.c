@@ -141,6 +141,11 @@ static bool read_about(const struct validation_reading *reading, const struct sp
         }
         *texts[i] = member == NULL ? NULL : member->string;
     }
+    static const char *const grades[] = {"A", "A-", "B", NULL};
+    if (source->grade != NULL && sp_index_of(source->grade, grades) < 0) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: $.source.grade: expected A, A- or B, found \"%.40s\"", reading->path,
+                       source->grade);
+    }
     const struct sp_json *own = sp_json_member(about.object, "own");
     source->is_own = own != NULL && own->boolean;
     return (source->title != NULL && source->where != NULL && source->year != NULL) ||
@@ -292,5 +297,5 @@ bool validation_read_json(const struct validation_pricer *pricer, const char *pa
                                          .source = source,
                                          .question = sp_arena_alloc(arena, sizeof(struct question)),
                                          .estimate = sp_arena_alloc(arena, sizeof(struct estimate))};
-    return read_head(&reading, file, err) && read_rows(&reading, err);
+    return read_head(&reading, file, err) && read_rows(&reading, err) && validation_check_claims(&reading, err);
 }

@@ -29,6 +29,11 @@ bool validation_check_member(const struct validation_place *place, const char *k
 bool validation_read_row(struct validation_reading *reading, const struct sp_json *run, int index,
                          struct sp_error *err) SP_MUST_CHECK;
 
+/* What the file says is fitted, aimed at or explained is of rows that it has (validation_claims.c). */
+bool validation_check_claims(const struct validation_reading *reading, struct sp_error *err) SP_MUST_CHECK;
+
+/* What a terminal would obey; line ends and tabs are none. */
+bool validation_has_control(const char *text);
 /* Within what can be measured at all, so that no error overflows. */
 bool validation_is_measurable(double value);
 bool validation_is_option(const struct sp_option *options, const char *name);
@@ -44,6 +49,9 @@ void validation_append_text(struct sp_arena *arena, struct validation_builder *b
                             const char *text);
 /* A table of that origin without rows; where its rows go. */
 struct sp_json *validation_begin_table(struct sp_arena *arena, const char *where, struct validation_builder *rows);
+
+/* What is fitted to the lines of a run that do not judge, in words. */
+extern const char validation_fit_half[];
 
 /* A whole file; NULL and SP_ERROR_INPUT where it cannot be read as text. */
 const char *validation_read_text(struct sp_arena *arena, const char *path, struct sp_error *err);

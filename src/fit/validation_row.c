@@ -90,6 +90,7 @@ static const char *question_key(const struct validation_reading *reading, const 
 struct run {
     const struct sp_json *json;
     const char *place; /* "$.rows[3]" */
+    int index;
     const char *name, *group, *note, *reason;
     const struct sp_json *settings, *measured;
     enum validation_role role;
@@ -115,6 +116,31 @@ static bool check_keys(const struct validation_reading *reading, const struct ru
             return sp_fail(err, SP_ERROR_INPUT, "%s: %s: unknown key \"%.60s\"%s%s%s", reading->path, run->place,
                            item->key, nearest == NULL ? "" : " (did you mean \"", nearest == NULL ? "" : nearest,
                            nearest == NULL ? "" : "\"?)");
+        }
+    }
+    return true;
+}
+
+bool validation_has_control(const char *text)
+{
+    enum { DELETE = 0x7f, C1_LEAD = 0xc2, C1_END = 0xa0 }; /* C1: U+0080 to U+009F in UTF-8 */
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++) {
+        bool is_blank = *at == '\t' || *at == '\n' || *at == '\r';
+        if ((*at < ' ' && !is_blank) || *at == DELETE || (*at == C1_LEAD && at[1] < C1_END)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* They are printed as they stand. */
+static bool check_texts(const struct validation_reading *reading, const struct run *run, struct sp_error *err)
+{
+    const char *const texts[] = {run->name, run->group, run->note, run->reason};
+    for (size_t i = 0; i < SP_COUNT_OF(texts); i++) {
+        if (texts[i] != NULL && validation_has_control(texts[i])) {
+            return sp_fail(err, SP_ERROR_INPUT, "%s: %s: a control character in a text of the row", reading->path,
+                           run->place);
         }
     }
     return true;
@@ -146,7 +172,7 @@ static bool read_members(const struct validation_reading *reading, struct run *r
     if (run->name == NULL || run->group == NULL) {
         return sp_fail(err, SP_ERROR_INPUT, "%s: %s: expected a name and a group", reading->path, run->place);
     }
-    return check_keys(reading, run, err) && read_role(reading, run, err);
+    return check_texts(reading, run, err) && check_keys(reading, run, err) && read_role(reading, run, err);
 }
 
 /* What a run without a price says is the same for every measured quantity of it. */
@@ -195,12 +221,23 @@ static void refuse(struct validation_row *row, const char *reason)
     row->reason = reason;
 }
 
+static bool is_beyond_attention(const struct validation_quantity *quantity)
+{
+    static const char layer[] = "layer_";
+    return quantity->family == VALIDATION_STEP || strncmp(quantity->name, layer, strlen(layer)) == 0;
+}
+
 static void predict(const struct validation_reading *reading, struct validation_row *row)
 {
     const struct question *question = reading->question;
     double interval[2];
     if (row->quantity->is_of_layer && question->layout.pp > 1) {
         refuse(row, "one layer is compared without a pipeline: set pp to 1");
+        return;
+    }
+    if (question->run.is_attention_only && is_beyond_attention(row->quantity)) {
+        refuse(row, "the settings price attention alone: leave only=attention out, or measure attention_forward_s or "
+                    "attention_forward_backward_s");
         return;
     }
     row->predicted = row->quantity->predict(question, reading->estimate);
@@ -247,6 +284,10 @@ static bool read_value(const struct validation_reading *reading, const struct ru
         return fail_quantity(reading, run, measured->key, err);
     }
     bool is_yes_no = quantity->unit == VALIDATION_YES_NO;
+    if (quantity->unit == VALIDATION_FRACTION && measured->type == SP_JSON_NUMBER && measured->number > 1) {
+        return sp_fail(err, SP_ERROR_INPUT, "%s: %s.measured.%s: expected a share up to 1 (0.39 for 39 %%), found %g",
+                       reading->path, run->place, measured->key, measured->number);
+    }
     bool is_good = is_yes_no ? measured->type == SP_JSON_BOOL
                              : measured->type == SP_JSON_NUMBER && validation_is_measurable(measured->number);
     *value = measured->type == SP_JSON_BOOL ? (double)measured->boolean : measured->number;
@@ -259,6 +300,7 @@ static bool add_row(struct validation_reading *reading, const struct run *run, c
 {
     struct validation_row row = {.name = run->name,
                                  .group = run->group,
+                                 .run = run->index,
                                  .quantity = validation_quantity_find(measured->key),
                                  .state = run->state,
                                  .role = run->role,
@@ -279,13 +321,17 @@ static bool add_row(struct validation_reading *reading, const struct run *run, c
 
 static bool read_row(struct validation_reading *reading, const struct sp_json *json, int index, struct sp_error *err)
 {
-    struct run run = {.json = json, .place = sp_format(reading->arena, "$.rows[%d]", index)};
+    struct run run = {.json = json, .index = index, .place = sp_format(reading->arena, "$.rows[%d]", index)};
     if (!read_members(reading, &run, err)) {
         return false;
     }
     const struct sp_json *first = run.measured == NULL ? NULL : run.measured->first;
-    if (first == NULL) {
-        return true; /* an out-of-memory row of a table may have nothing measured */
+    if (first == NULL) { /* a row may keep what stands beside the others */
+        return sp_json_member(json, "beside") != NULL ||
+               sp_fail(err, SP_ERROR_INPUT,
+                       "%s: %s: nothing is measured: expected \"measured\" with a quantity such as step_time_s, or "
+                       "\"beside\" with what is only kept",
+                       reading->path, run.place);
     }
     if (!price_run(reading, &run, err)) {
         return false;

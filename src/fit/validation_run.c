@@ -7,6 +7,8 @@
 /* One of the upper half's bits: those of FNV-1a's low end are parities of the text. */
 enum { SPLIT_BIT = 32 };
 
+const char validation_fit_half[] = "the half that models are found with";
+
 enum validation_role validation_role_of(const struct measurement *line)
 {
     if (line->group < MEASUREMENT_METHOD) {
@@ -60,11 +62,14 @@ static void fill_row(struct sp_arena *arena, const struct fit_machine *machine, 
                                    .question_key = question_key(arena, line),
                                    .method_label = parameter_text(line, "method")};
     if (row->role == VALIDATION_FIT) {
-        row->fitted =
-            line->group < MEASUREMENT_METHOD ? "a measurement of one operation" : "the half that models are found with";
+        row->fitted = line->group < MEASUREMENT_METHOD ? "a measurement of one operation" : validation_fit_half;
     }
     if (fit_predict(arena, machine, line, &row->predicted, &refusal)) {
+        double interval[2];
         row->error_frac = row->predicted / row->measured - 1.0;
+        row->has_interval = fit_interval(arena, machine, line, row->predicted, interval);
+        row->low = row->has_interval ? interval[0] : 0;
+        row->high = row->has_interval ? interval[1] : 0;
     } else {
         row->state = VALIDATION_REFUSED;
         row->reason = sp_strdup(arena, refusal.text);
@@ -124,7 +129,9 @@ void validation_read_run(struct sp_arena *arena, const struct fit_machine *machi
     source->n_rows = 0;
     for (size_t i = 0; i < n_lines; i++) {
         if (lines[i].kind == MEASUREMENT_TIMED && lines[i].group != MEASUREMENT_STEP) {
-            fill_row(arena, machine, &lines[i], &source->rows[source->n_rows++]);
+            fill_row(arena, machine, &lines[i], &source->rows[source->n_rows]);
+            source->rows[source->n_rows].run = source->n_rows;
+            source->n_rows++;
         }
     }
 }

@@ -476,7 +476,7 @@ bool gantt_check(const char *path, struct sp_error *err)
             err, SP_ERROR_USAGE,
             "--gantt: expected a name that ends in .svg, .png or .pdf, or - for the terminal, found \"%.80s\"", path);
     }
-    if (!gnuplot_run(NULL, NULL, err)) {
+    if (!gnuplot_check(err)) {
         sp_error_prefix(err, "--gantt FILE (--gantt - prints letters)");
         return false;
     }

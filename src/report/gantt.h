@@ -50,10 +50,10 @@ bool gantt_plot(struct sp_arena *arena, const struct gantt_picture *picture, con
                 struct sp_error *err) SP_MUST_CHECK;
 /* "svg", "png" or "pdf" by the end of the name; NULL: none of them. */
 const char *gantt_format(const char *path);
-/* Runs gnuplot on a script and takes what it prints; NULL runs `gnuplot --version`. Both are files that the caller closes. */
-bool gnuplot_run(FILE *script, FILE *output, struct sp_error *err) SP_MUST_CHECK;
-/* What it printed, as a file that appears whole. */
-bool gnuplot_copy(struct sp_arena *arena, FILE *picture, const char *path, struct sp_error *err) SP_MUST_CHECK;
+/* Whether gnuplot runs at all. */
+bool gnuplot_check(struct sp_error *err) SP_MUST_CHECK;
+/* What gnuplot prints for a script, as a file that appears whole or not at all. The caller closes the script, a temporary file. */
+bool gnuplot_draw(struct sp_arena *arena, FILE *script, const char *path, struct sp_error *err) SP_MUST_CHECK;
 /* As text, a letter for each column of time (gantt_text.c). */
 void gantt_print(const struct report_style *style, struct sp_arena *arena, const struct gantt_picture *picture);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,9 +34,9 @@ static bool fail_missing(struct sp_error *err)
                    "gnuplot is not there to draw the chart: install it (gnuplot-nox on Debian and Ubuntu)");
 }
 
-/* Its three streams; NULL for none. */
+/* Its three streams; -1 for none. */
 struct streams {
-    FILE *input, *output, *complaints;
+    int input, output, complaints;
 };
 
 static int start(const struct streams *streams, char *const *arguments, pid_t *child)
@@ -45,11 +46,11 @@ static int start(const struct streams *streams, char *const *arguments, pid_t *c
     if (code != 0) {
         return code;
     }
-    FILE *const files[] = {streams->input, streams->output, streams->complaints};
+    const int files[] = {streams->input, streams->output, streams->complaints};
     for (int i = 0; i < (int)SP_COUNT_OF(files) && code == 0; i++) {
-        code = files[i] == NULL
+        code = files[i] < 0
                    ? posix_spawn_file_actions_addopen(&actions, i, "/dev/null", i == 0 ? O_RDONLY : O_WRONLY, 0)
-                   : posix_spawn_file_actions_adddup2(&actions, fileno(files[i]), i);
+                   : posix_spawn_file_actions_adddup2(&actions, files[i], i);
     }
     code = code == 0 ? posix_spawnp(child, arguments[0], &actions, NULL, arguments, environ) : code;
     (void)posix_spawn_file_actions_destroy(&actions);
@@ -77,27 +78,105 @@ static bool wait_for(pid_t child, FILE *complaints, struct sp_error *err)
                    line[0] == '\0' ? "it said nothing" : line);
 }
 
-bool gnuplot_run(FILE *script, FILE *output, struct sp_error *err)
+/* Through a pipe: gnuplot does not look whether what it writes arrives, so that a full disk would leave it a part of a picture. */
+static void read_all(int from, FILE *output)
+{
+    char bytes[4096];
+    for (;;) {
+        ssize_t n = read(from, bytes, sizeof(bytes));
+        if (n > 0) {
+            (void)fwrite(bytes, 1, (size_t)n, output);
+        } else if (n == 0 || errno != EINTR) {
+            return;
+        }
+    }
+}
+
+static bool fail_start(int code, struct sp_error *err)
+{
+    return code == ENOENT ? fail_missing(err) : sp_fail(err, SP_ERROR_IO, "gnuplot cannot be run: %s", strerror(code));
+}
+
+/* script NULL: its version, which nobody reads. */
+static bool run_with(FILE *script, FILE *output, FILE *complaints, struct sp_error *err)
 {
     char name[] = "gnuplot";
     char version[] = "--version";
     char *arguments[] = {name, script == NULL ? version : NULL, NULL};
-    FILE *complaints = tmpfile();
-    if (complaints == NULL) {
-        return sp_fail(err, SP_ERROR_IO, "no temporary file can be made: %s; set TMPDIR, or make room",
-                       strerror(errno));
+    int ends[2] = {-1, -1};
+    if (output != NULL &&
+        (pipe(ends) != 0 || fcntl(ends[0], F_SETFD, FD_CLOEXEC) < 0 || fcntl(ends[1], F_SETFD, FD_CLOEXEC) < 0)) {
+        return fail_start(errno, err);
     }
-    if (script != NULL) {
-        (void)fflush(script);
-        rewind(script);
-    }
-    const struct streams streams = {script, output, complaints};
+    const struct streams streams = {script == NULL ? -1 : fileno(script), ends[1], fileno(complaints)};
     pid_t child = 0;
     int code = start(&streams, arguments, &child);
-    bool is_good = code == 0        ? wait_for(child, complaints, err)
-                   : code == ENOENT ? fail_missing(err)
-                                    : sp_fail(err, SP_ERROR_IO, "gnuplot cannot be run: %s", strerror(code));
+    if (output != NULL) {
+        (void)close(ends[1]);
+        if (code == 0) {
+            read_all(ends[0], output);
+        }
+        (void)close(ends[0]);
+    }
+    return code == 0 ? wait_for(child, complaints, err) : fail_start(code, err);
+}
+
+static bool fail_temporary(struct sp_error *err)
+{
+    return sp_fail(err, SP_ERROR_IO,
+                   "a temporary file for gnuplot cannot be written: %s; make room (also of ulimit -f), or set TMPDIR",
+                   strerror(errno));
+}
+
+static bool run(FILE *script, FILE *output, struct sp_error *err)
+{
+    FILE *complaints = tmpfile();
+    if (complaints == NULL) {
+        return fail_temporary(err);
+    }
+    bool is_good = run_with(script, output, complaints, err);
     (void)fclose(complaints);
+    return is_good;
+}
+
+bool gnuplot_check(struct sp_error *err)
+{
+    return run(NULL, NULL, err);
+}
+
+static bool write_picture(struct sp_arena *arena, const char *bytes, size_t n_bytes, const char *path,
+                          struct sp_error *err)
+{
+    if (n_bytes == 0) {
+        return sp_fail(err, SP_ERROR_IO, "gnuplot drew nothing for %s", path);
+    }
+    struct whole_file *file = whole_file_open(arena, path, err);
+    if (file == NULL) {
+        return false;
+    }
+    whole_file_write(file, bytes, n_bytes);
+    return whole_file_close(file, err);
+}
+
+bool gnuplot_draw(struct sp_arena *arena, FILE *script, const char *path, struct sp_error *err)
+{
+    char *bytes = NULL;
+    size_t n_bytes = 0;
+    errno = 0;
+    if (fflush(script) != 0 || ferror(script) != 0) {
+        errno = errno == 0 ? EIO : errno;
+        return fail_temporary(err);
+    }
+    rewind(script);
+    FILE *output = open_memstream(&bytes, &n_bytes);
+    if (output == NULL) {
+        return fail_start(errno, err);
+    }
+    bool is_good = run(script, output, err);
+    bool is_whole = ferror(output) == 0;
+    is_whole = fclose(output) == 0 && is_whole;
+    is_good = is_good && (is_whole || fail_start(ENOMEM, err)) && write_picture(arena, bytes, n_bytes, path, err);
+    free(bytes);
     return is_good;
 }
 
@@ -216,36 +295,14 @@ static void put_script(FILE *script, const struct gantt_picture *picture, const 
 
 /* ---- the picture ------------------------------------------------------------------------------------------------- */
 
-bool gnuplot_copy(struct sp_arena *arena, FILE *picture, const char *path, struct sp_error *err)
-{
-    struct whole_file *file = whole_file_open(arena, path, err);
-    if (file == NULL) {
-        return false;
-    }
-    char bytes[4096];
-    rewind(picture);
-    for (size_t n = fread(bytes, 1, sizeof(bytes), picture); n > 0; n = fread(bytes, 1, sizeof(bytes), picture)) {
-        whole_file_write(file, bytes, n);
-    }
-    return whole_file_close(file, err);
-}
-
 bool gantt_plot(struct sp_arena *arena, const struct gantt_picture *picture, const char *path, struct sp_error *err)
 {
     FILE *script = tmpfile();
-    FILE *output = tmpfile();
-    bool is_good = script != NULL && output != NULL;
-    if (is_good) {
-        put_script(script, picture, gantt_format(path));
-        is_good = gnuplot_run(script, output, err) && gnuplot_copy(arena, output, path, err);
-    } else {
-        (void)sp_fail(err, SP_ERROR_IO, "no temporary file can be made: %s; make room for it", strerror(errno));
+    if (script == NULL) {
+        return fail_temporary(err);
     }
-    if (script != NULL) {
-        (void)fclose(script);
-    }
-    if (output != NULL) {
-        (void)fclose(output);
-    }
+    put_script(script, picture, gantt_format(path));
+    bool is_good = gnuplot_draw(arena, script, path, err);
+    (void)fclose(script);
     return is_good;
 }

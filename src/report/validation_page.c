@@ -143,7 +143,7 @@ static void print_coverage(const struct page *page)
     (void)fprintf(
         page->file,
         "## Intervals\n\nHow often the measured figure lies within the 90 %% interval of its prediction, over "
-        "all rows that judge: %s.\n",
+        "all rows that judge: %s.\nStep time, rate and MFU of one run are one count, so are its peaks.\n",
         report_validation_coverage(page->arena, &coverage));
     (void)fputs("p is the chance of a count as far off as this or farther where the intervals are right (binomial, two "
                 "sides). Narrow intervals that\nhold are the aim: the width stands beside.\n\n",

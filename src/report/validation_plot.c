@@ -56,7 +56,7 @@ bool report_validation_can_plot(const char *path, struct sp_error *err)
     if (gantt_format(path) == NULL) {
         return sp_fail(err, SP_ERROR_USAGE, "expected a name that ends in .svg, .png or .pdf, found \"%.80s\"", path);
     }
-    return gnuplot_run(NULL, NULL, err);
+    return gnuplot_check(err);
 }
 
 /* ---- predicted against measured ----------------------------------------------------------------------------------- */
@@ -363,16 +363,13 @@ static bool has_points(const struct picture *picture, enum report_validation_pic
     return n > 0;
 }
 
-static bool draw(const struct picture *picture, enum report_validation_picture which, const char *path, FILE *output,
-                 struct sp_error *err)
+static void put_script(const struct picture *picture, enum report_validation_picture which, const char *format)
 {
-    const char *format = gantt_format(path);
     if (which == REPORT_VALIDATION_SCATTER) {
         put_scatter(picture, format);
     } else {
         put_residual_picture(picture, format);
     }
-    return gnuplot_run(picture->script, output, err) && gnuplot_copy(picture->arena, output, path, err);
 }
 
 bool report_validation_plot(struct sp_arena *arena, const struct report_validation *validation,
@@ -383,18 +380,11 @@ bool report_validation_plot(struct sp_arena *arena, const struct report_validati
         return sp_fail(err, SP_ERROR_INPUT, "%s: no compared row can be drawn", path);
     }
     picture.script = tmpfile();
-    FILE *output = tmpfile();
-    bool is_good = picture.script != NULL && output != NULL;
-    if (is_good) {
-        is_good = draw(&picture, which, path, output, err);
-    } else {
-        (void)sp_fail(err, SP_ERROR_IO, "no temporary file can be made: %s; make room for it", strerror(errno));
+    if (picture.script == NULL) {
+        return sp_fail(err, SP_ERROR_IO, "no temporary file can be made: %s; make room for it", strerror(errno));
     }
-    if (picture.script != NULL) {
-        (void)fclose(picture.script);
-    }
-    if (output != NULL) {
-        (void)fclose(output);
-    }
+    put_script(&picture, which, gantt_format(path));
+    bool is_good = gnuplot_draw(arena, picture.script, path, err);
+    (void)fclose(picture.script);
     return is_good;
 }

@@ -245,15 +245,18 @@ static void print_headline(const struct report_style *style, struct sp_arena *ar
 }
 
 /* Why rows have no price: each reason once, with the first row that has it. What no option can say is counted alone. */
-static void print_reasons(const struct report_style *style, struct sp_arena *arena, const struct validation_set *set)
+static void print_reasons(const struct report_style *style, struct sp_arena *arena,
+                          const struct report_validation *validation)
 {
+    const struct validation_set *set = validation->set;
     enum { MOST_REASONS = 8 };
     struct sp_texts reasons = {.arena = arena};
     for (int i = 0; i < set->n_sources; i++) {
         for (int j = 0; j < set->sources[i].n_rows; j++) {
             const struct validation_row *row = &set->sources[i].rows[j];
             bool is_refused = row->state == VALIDATION_REFUSED || row->state == VALIDATION_NOT_BUILT;
-            if (!is_refused || sp_texts_has(&reasons, row->reason)) {
+            bool is_asked = (validation->roles >> (unsigned)row->role & 1U) != 0;
+            if (!is_refused || !is_asked || sp_texts_has(&reasons, row->reason)) {
                 continue;
             }
             sp_texts_add(&reasons, "%s", row->reason);
@@ -275,6 +278,10 @@ static void print_lines(const struct report_style *style, struct sp_arena *arena
     struct sp_texts biases = {.arena = arena};
     const struct validation_coverage coverage = validation_coverage(validation->set);
     (void)fputc('\n', style->file);
+    if ((validation->roles & VALIDATION_JUDGED) == 0) { /* what follows is of rows that judge */
+        print_reasons(style, arena, validation);
+        return;
+    }
     print_headline(style, arena, validation, VALIDATION_STEP);
     print_headline(style, arena, validation, VALIDATION_PEAK);
     const struct validation_order order = validation_order(arena, validation->set, VALIDATION_JUDGED);
@@ -286,7 +293,7 @@ static void print_lines(const struct report_style *style, struct sp_arena *arena
     for (size_t i = 0; i < biases.count; i++) {
         print_line(style, "bias", biases.items[i]);
     }
-    print_reasons(style, arena, validation->set);
+    print_reasons(style, arena, validation);
 }
 
 static void print_title(const struct report_style *style, struct sp_arena *arena, const struct validation_set *set)
@@ -303,10 +310,10 @@ static void print_title(const struct report_style *style, struct sp_arena *arena
     report_wrap(
         style->file, 0, "",
         sp_format(arena,
-                  "%sPredicted beside measured%s: %d row%s judge, %d had something fitted to them, %d left out, "
+                  "%sPredicted beside measured%s: %d row%s judge%s, %d had something fitted to them, %d left out, "
                   "of %d source%s",
-                  mark, mark, sum.n_judged, sp_plural(sum.n_judged), sum.n_fitted, sum.n_left_out, set->n_sources,
-                  sp_plural(set->n_sources)));
+                  mark, mark, sum.n_judged, sp_plural(sum.n_judged), sum.n_judged == 1 ? "s" : "", sum.n_fitted,
+                  sum.n_left_out, set->n_sources, sp_plural(set->n_sources)));
     (void)fputs(report_color(style, REPORT_PLAIN), style->file);
 }
 
@@ -342,7 +349,16 @@ static void print_csv(const struct report_style *style, struct sp_arena *arena,
     for (int i = 0; i < n; i++) {
         objects[i] = report_validation_row(arena, rows[i].source, rows[i].row);
     }
-    report_csv_write(arena, objects, n, style->file);
+    if (n > 0) {
+        report_csv_write(arena, objects, n, style->file);
+        return;
+    }
+    const struct validation_row none = {.name = "", .quantity = validation_quantity_find("step_time_s")};
+    const struct validation_source nowhere = {.name = ""};
+    struct report_csv sheet;
+    report_csv_open(&sheet, arena);
+    report_csv_columns(&sheet, arena, report_validation_row(arena, &nowhere, &none));
+    report_csv_heading(&sheet, style->file);
 }
 
 void report_validation(const struct report_style *style, struct sp_arena *arena,

@@ -55,13 +55,16 @@ const char *report_validation_left_out(struct sp_arena *arena, const struct vali
 const char *report_validation_coverage(struct sp_arena *arena, const struct validation_coverage *coverage)
 {
     if (coverage->n == 0) {
-        return "no judged row has an interval: the hardware of its prediction is not calibrated";
+        return coverage->n_judged == 0 ? "no row that judges is compared"
+                                       : "no row that judges has an interval: steps, allocated peaks and stored lines "
+                                         "of calibrated machines "
+                                         "have one";
     }
     return sp_format(arena, "%.2f expected, %d of %d inside, p %.2g%s; mean width %s %%", coverage->expected_frac,
                      coverage->n_within, coverage->n, coverage->p_value,
-                     coverage->is_enough ? ""
-                                         : sp_format(arena, " (fewer than %d rows: too few for a verdict)",
-                                                     (int)VALIDATION_COVERAGE_ROWS),
+                     coverage->is_enough
+                         ? ""
+                         : sp_format(arena, " (fewer than %d: too few for a verdict)", (int)VALIDATION_COVERAGE_LEAST),
                      report_validation_percent(arena, coverage->width_frac, false));
 }
 
@@ -103,6 +106,28 @@ static const char *reason_of(const struct validation_row *row)
     return row->fitted == NULL ? "marked as fit in its file" : row->fitted;
 }
 
+static bool is_fitted_for(const struct validation_row *row, const char *reason)
+{
+    return row->role == VALIDATION_FIT && strcmp(reason_of(row), reason) == 0;
+}
+
+/* Where rows of the same group and quantity are not fitted to it, groups do not say which are: "a, b and 3 more rows". */
+static const char *row_names(struct sp_arena *arena, const struct validation_source *source, const char *reason)
+{
+    enum { MOST_NAMES = 4 };
+    struct sp_texts names = {.arena = arena};
+    for (int i = 0; i < source->n_rows; i++) {
+        if (is_fitted_for(&source->rows[i], reason)) {
+            sp_texts_add(&names, "%s", source->rows[i].name);
+        }
+    }
+    size_t n_shown = names.count < MOST_NAMES ? names.count : MOST_NAMES;
+    const char *shown = sp_join(arena, names.items, n_shown, "; ");
+    return names.count == n_shown ? shown
+                                  : sp_format(arena, "%s and %zu more row%s", shown, names.count - n_shown,
+                                              sp_plural((int)(names.count - n_shown)));
+}
+
 /* "step_time_s of TP, PP", "step_time_s" where no row of that quantity judges, "all rows" where none at all does. */
 static const char *fitted_rows(struct sp_arena *arena, const struct validation_source *source, const char *reason)
 {
@@ -110,23 +135,28 @@ static const char *fitted_rows(struct sp_arena *arena, const struct validation_s
     struct sp_texts groups = {.arena = arena};
     int n_fitted = 0;
     int n_others = 0; /* of the same quantities */
+    bool is_by_row = false;
     for (int i = 0; i < source->n_rows; i++) {
-        if (source->rows[i].role == VALIDATION_FIT && strcmp(reason_of(&source->rows[i]), reason) == 0) {
+        if (is_fitted_for(&source->rows[i], reason)) {
             sp_texts_add(&quantities, "%s", source->rows[i].quantity->name);
             sp_texts_add(&groups, "%s", source->rows[i].group);
             n_fitted++;
         }
     }
     for (int i = 0; i < source->n_rows; i++) {
-        bool is_fitted = source->rows[i].role == VALIDATION_FIT && strcmp(reason_of(&source->rows[i]), reason) == 0;
-        n_others += !is_fitted && sp_texts_has(&quantities, source->rows[i].quantity->name) ? 1 : 0;
+        bool is_fitted = is_fitted_for(&source->rows[i], reason);
+        bool is_other = !is_fitted && sp_texts_has(&quantities, source->rows[i].quantity->name);
+        n_others += is_other ? 1 : 0;
+        is_by_row = is_by_row || (is_other && sp_texts_has(&groups, source->rows[i].group));
     }
     const char *names = sp_join(arena, quantities.items, quantities.count, ", ");
     if (n_fitted == source->n_rows) {
         return "all rows";
     }
     return n_others == 0 ? names
-                         : sp_format(arena, "%s of %s", names, sp_join(arena, groups.items, groups.count, "; "));
+                         : sp_format(arena, "%s of %s", names,
+                                     is_by_row ? row_names(arena, source, reason)
+                                               : sp_join(arena, groups.items, groups.count, "; "));
 }
 
 void report_validation_fitted(const struct validation_source *source, struct sp_texts *texts)

@@ -85,8 +85,7 @@ static double variance_of(const struct question *slower, double step_time_s)
     return square(log(step_time(slower) / step_time_s));
 }
 
-/* Lines of one operation; the largest spread, 0 where a line has none. */
-static double links_spread(const struct intra_spec *intra, enum collective operation)
+double links_spread(const struct intra_spec *intra, enum collective operation)
 {
     double spread = 0;
     bool is_known = true;

@@ -165,6 +165,8 @@ bool step_check(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 bool step_check_method(struct question *question, struct sp_error *err) SP_MUST_CHECK;
 /* Prices a legal question (asserts that it is). Pure: same question, same bits. */
 void step_estimate(const struct question *question, struct estimate *estimate);
+/* Largest spread of the tables of one operation inside a node (interval.c); 0 where one of them has none. */
+double links_spread(const struct intra_spec *intra, enum collective operation);
 /* Fills the intervals of an estimate (interval.c): of the step time where every table that it reads has a spread, else NULL is not
  * returned but what has none; of peak_allocated_bytes always. Prices the step some thirty times more. */
 const char *step_interval(const struct question *question, struct estimate *estimate);

@@ -252,6 +252,11 @@ test_expect_success 'without gnuplot: exit 4, before the step is run' '
 	mkdir -p empty && expect_error 4 "install it (gnuplot-nox" env PATH="$PWD/empty" "$SEQPLAN" simulate $step --gantt chart.svg
 '
 
+test_expect_success 'a chart that there is no room for leaves nothing' '
+	expect_error 4 "File too large" sh -c "ulimit -f 8 && exec seqplan simulate $step --gantt cut.pdf" &&
+	test -z "$(find . -name "*cut.*")"
+'
+
 test_expect_success 'a gnuplot that fails is quoted' '
 	mkdir -p broken && printf "#!/bin/sh\ntest \"\$1\" = --version && exit 0\necho \"line 0: no such terminal\" >&2\nexit 1\n" >broken/gnuplot &&
 	chmod +x broken/gnuplot && rm -f chart.svg &&

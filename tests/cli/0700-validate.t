@@ -125,13 +125,33 @@ test_expect_success 'what is wrong with a sheet or a table is one line with its 
 	sed "1s/zero/zeros/" runs.csv >bad.csv &&
 	expect_error 3 "bad.csv: line 1, column 7: expected an option of estimate" seqplan validate bad.csv &&
 	expect_error 3 "none.csv: cannot open: No such file" seqplan validate none.csv &&
+	mkdir -p folder.csv && expect_error 3 "folder.csv: expected a file, found a folder" seqplan validate folder.csv &&
+	cp runs.csv runs.txt && expect_error 3 "a sheet is a file whose name ends in .csv: runs.txt: line 1" seqplan validate runs.txt &&
 	expect_error 3 "expected an object of schema seqplan.validation/1" seqplan validate "$top/models/llama-2-7b.json" &&
 	expect_error 3 "none.json: cannot open" seqplan validate none.json
+'
+
+test_expect_success 'a step is not held against attention alone; what attention has is' '
+	sed -e "1s/\$/,only/" -e "2,\$s/\$/,attention/" -e "1s/fits/attention_forward_s/" -e "s/,yes,/,1.5,/" runs.csv >part.csv &&
+	expect_exit 0 seqplan validate part.csv --format json && cp out part.json &&
+	test "$(json_get part.json rows.1.quantity)" = attention_forward_s &&
+	test "$(json_get part.json left_out.0.quantity)" = step_time_s &&
+	json_get part.json left_out.0.reason | grep "price attention alone: leave only=attention out"
 '
 
 test_expect_success 'several files, a name twice, standard input' '
 	expect_exit 0 seqplan validate runs.csv "$top/tests/validation/llama3-herd.json" && grep "of 2 sources" out &&
 	expect_exit 0 sh -c "seqplan validate - <\"$top/tests/validation/llama3-herd.json\"" && grep "3 rows judge" out
+'
+
+test_expect_success 'a file counts once whatever it is called; files of one name are told apart' '
+	expect_exit 0 seqplan validate runs.csv --format csv && cp out once.csv &&
+	mkdir -p other && ln -s ../runs.csv other/link.csv && sed "s/61.5/62.5/" runs.csv >other/runs.csv &&
+	expect_exit 0 seqplan validate runs.csv ./runs.csv other/link.csv --format csv && diff once.csv out &&
+	grep "^seqplan: ./runs.csv is runs.csv: counted once$" err && grep "^seqplan: other/link.csv is runs.csv: counted once$" err &&
+	expect_exit 0 seqplan validate runs.csv runs.csv --format csv && diff once.csv out && grep "counted once" err &&
+	expect_exit 0 seqplan validate runs.csv other/runs.csv --format csv &&
+	grep "^runs.csv,long,all,step_time_s,.*,61.5," out && grep "^other/runs.csv,long,all,step_time_s,.*,62.5," out
 '
 
 test_expect_success 'options that do not go together' '
@@ -183,7 +203,13 @@ test_expect_success 'steps of a training log: priced as the log and --settings s
 	test "$(json_get steps.json rows.0.measured)" = 8.1103 &&
 	test "$(json_get steps.json rows.1.predicted)" = "$(json_get out peak_allocated_bytes)" &&
 	test "$(json_get steps.json rows.1.measured)" = 63966543872 &&
-	expect_exit 0 seqplan validate --run 1 --db log.db && grep "left out .*--model" out
+	expect_exit 0 seqplan validate --run 1 --db log.db && tr -s "\n " " " <out >flat &&
+	grep "left out .*--model is missing; for example: --settings \"--model llama-3.1-8b --recompute full\"" flat &&
+	test "$(json_get steps.json rows.0.role)" = judge &&
+	expect_exit 0 seqplan import "$top/tests/import/training/nanotron.log" --gpu "NVIDIA H100" --db other.log.db &&
+	expect_exit 0 seqplan validate --run 1 --db other.log.db --settings "--model llama-2-7b" --format json && cp out fit.json &&
+	test "$(json_get fit.json left_out.0.role)" = fit && test "$(json_get fit.json sources.0.n_judge)" = 0 &&
+	json_get fit.json sources.0.fitted.0 | grep "the half that models are found with"
 '
 
 test_expect_success '--settings: for every row, last; a mistake in them is one error' '
@@ -223,6 +249,13 @@ test_expect_success 'pictures: predicted against measured, errors by length, in 
 test_expect_success 'pictures that cannot be drawn or written leave nothing' '
 	mkdir -p empty && expect_error 4 "install it (gnuplot-nox" env PATH="$PWD/empty" "$SEQPLAN" validate --plot c.svg &&
 	test ! -e c.svg && expect_error 4 "missing/c.svg" seqplan validate --plot missing/c.svg &&
+	for blocks in 8 80 # of the script, of the picture: a part of one looks like one
+	do
+		expect_error 4 "File too large" sh -c "ulimit -f $blocks && exec seqplan validate --plot cut.svg" &&
+		expect_error 4 "File too large" sh -c "ulimit -f $blocks && exec seqplan validate --residuals cut.png" &&
+		test -z "$(find . -name "*cut.*")" || return 1
+	done &&
+	expect_error 2 "c.svg would hold one picture: name two files" seqplan validate --plot c.svg --residuals c.svg &&
 	sed "2,3d" runs.csv >odd.csv &&
 	expect_error 3 "c.svg: no compared row can be drawn" seqplan validate odd.csv --plot c.svg
 '

@@ -59,8 +59,12 @@ static void coverage_in_words(void **state)
                         "0.90 expected, 41 of 44 inside, p 0.69; mean width 7.1 %");
     coverage = (struct validation_coverage){.n = 3, .n_within = 1, .expected_frac = 0.9, .p_value = 0.056};
     assert_string_equal(report_validation_coverage(arena, &coverage),
-                        "0.90 expected, 1 of 3 inside, p 0.056 (fewer than 40 rows: too few for a verdict); mean width "
+                        "0.90 expected, 1 of 3 inside, p 0.056 (fewer than 40: too few for a verdict); mean width "
                         "0.000 %");
+    coverage = (struct validation_coverage){.n = 0};
+    assert_string_equal(report_validation_coverage(arena, &coverage), "no row that judges is compared");
+    coverage.n_judged = 7;
+    assert_non_null(strstr(report_validation_coverage(arena, &coverage), "no row that judges has an interval: steps"));
     sp_arena_close(arena);
 }
 
@@ -70,6 +74,8 @@ static void intervals_stand_in_tables_and_json(void **state)
     struct sp_arena *arena = sp_arena_open();
     struct validation_row rows[] = {row("inside", 100.0, 102.0), row("outside", 100.0, 112.0),
                                     row("not counted", 100.0, 200.0)};
+    rows[1].run = 1;
+    rows[2].run = 2;
     rows[2].role = VALIDATION_FIT;
     struct validation_source source = {
         .name = "s", .title = "t", .where = "w", .year = "2026", .grade = "A", .rows = rows, .n_rows = 3};
@@ -105,12 +111,36 @@ static void what_was_fitted_is_said_once(void **state)
     rows[0].group = "h";
     report_validation_fitted(&source, &texts);
     assert_int_equal(texts.count, 1);
+    assert_string_equal(texts.items[0], "step_time_s of a; b: host tail"); /* not all of group g: by name */
+    rows[2].group = "k";
+    texts = (struct sp_texts){.arena = arena};
+    report_validation_fitted(&source, &texts);
     assert_string_equal(texts.items[0], "step_time_s of h; g: host tail");
     rows[2].role = VALIDATION_FIT;
     rows[2].fitted = "host tail";
     texts = (struct sp_texts){.arena = arena};
     report_validation_fitted(&source, &texts);
     assert_string_equal(texts.items[0], "all rows: host tail");
+    sp_arena_close(arena);
+}
+
+/* Asked for fitted rows alone, nothing is said of those that judge; no row is still a heading. */
+static void fitted_rows_alone(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    struct validation_row rows[] = {row("a", 100.0, 112.0)};
+    struct validation_source source = {
+        .name = "s", .title = "t", .where = "w", .year = "2026", .rows = rows, .n_rows = 1};
+    const struct validation_set set = {.sources = &source, .n_sources = 1};
+    const struct report_validation validation = {.set = &set, .roles = VALIDATION_FITTED};
+    const char *table = printed(arena, &validation, REPORT_TABLE);
+    expect_part(table, "No row has a figure.");
+    assert_null(strstr(table, "intervals"));
+    assert_null(strstr(table, "bias "));
+    assert_string_equal(
+        printed(arena, &validation, REPORT_CSV),
+        "source,name,group,quantity,role,framework,method,seq,measured,predicted,error_frac,low,high,within\n");
     sp_arena_close(arena);
 }
 
@@ -135,6 +165,7 @@ int main(void)
         cmocka_unit_test(coverage_in_words),
         cmocka_unit_test(intervals_stand_in_tables_and_json),
         cmocka_unit_test(what_was_fitted_is_said_once),
+        cmocka_unit_test(fitted_rows_alone),
         cmocka_unit_test(percentages_have_few_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
 /* Tables and sheets of measured runs: what is read, what is refused and with which line, and what is predicted. */
 #include "cmd/command.h"
+#include "fit/fit.h"
 #include "support/support.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct sp_json *parse(struct sp_arena *arena, const char *text, struct sp_error *err)
@@ -83,6 +85,16 @@ static void bad_sheets_say_where(void **state)
         {"step_time_s\nnan\n", "found \"nan\""},
         {"step_time_s\n1e999\n", "found \"1e999\""},
         {"step_time_s\n1e-300\n", "found \"1e-300\""},
+        {"mfu_frac\n39\n",
+         "runs.csv: line 2, column 1 (mfu_frac): expected a share of at most 1, found \"39\": if it is in "
+         "%, call the column mfu_percent"},
+        {"mfu_percent\n139\n",
+         "runs.csv: line 2, column 1 (mfu_percent): expected a share of at most 100 %, found \"139\""},
+        {"seq,step_time_s\n8192,1\n4096,\n", "runs.csv: line 3: no cell of a measured quantity is filled: fill one"},
+        {"name,step_time_s\na\x1b[2Jb,1\n", "runs.csv: line 2, column 1 (name): a control character"},
+        {"name,step_time_s\na\xc2\x9b,1\n", "runs.csv: line 2, column 1 (name): a control character"},
+        {"seq,step_time_s\r8192,1\r\r8192,x\r", "runs.csv: line 4, column 2 (step_time_s): expected a number"},
+        {"seq,step_time_s\n8192,1\r\n8192,x\n", "runs.csv: line 3, column 2 (step_time_s): expected a number"},
         {"fits\nmaybe\n", "runs.csv: line 2, column 1 (fits): expected yes or no, found \"maybe\""},
         {"step_time_s,role\n1,judges\n", "runs.csv: line 2, column 2 (role): expected judge or fit, found \"judges\""},
         {"seq,step_time_s\n8192\n", "runs.csv: line 2: expected 2 cells as in the first line, found 1"},
@@ -115,6 +127,11 @@ static bool read_json(struct sp_arena *arena, const char *text, struct validatio
 #define HEAD                                                                                                           \
     "{\"schema\": \"seqplan.validation/1\", \"source\": {\"title\": \"t\", \"where\": \"w\", \"year\": \"2026\"}"
 #define ROW(rest) HEAD ", \"rows\": [{\"name\": \"n\", \"group\": \"g\", " rest "}]}"
+#define CLAIM(rest)                                                                                                    \
+    HEAD ", " rest ", \"rows\": [{\"name\": \"one\", \"group\": \"short\", \"not_expressible\": \"x\", \"measured\": " \
+         "{\"step_time_s\": 1, \"mfu_frac\": 0.4}}, {\"name\": \"two\", \"group\": \"long\", \"not_expressible\": "    \
+         "\"x\", "                                                                                                     \
+         "\"measured\": {\"step_time_s\": 2}}]}"
 
 static void bad_tables_say_where(void **state)
 {
@@ -154,6 +171,32 @@ static void bad_tables_say_where(void **state)
          "t/x.json: $.rows[0].measured.step_time_s: expected a number above 0"},
         {ROW("\"measured\": {\"step_time_s\": \"1\"}"), "measured.step_time_s: expected a number above 0"},
         {ROW("\"measured\": {\"fits\": 1}"), "t/x.json: $.rows[0].measured.fits: expected true or false"},
+        {"{\"schema\": \"seqplan.validation/1\", \"source\": {\"title\": \"t\", \"where\": \"w\", \"year\": \"2026\", "
+         "\"grade\": "
+         "\"a\"}, \"rows\": []}",
+         "t/x.json: $.source.grade: expected A, A- or B, found \"a\""},
+        {ROW("\"measured\": {\"mfu_frac\": 39}"),
+         "t/x.json: $.rows[0].measured.mfu_frac: expected a share up to 1 (0.39 for 39 %), found 39"},
+        {ROW("\"note\": \"\\u001b[2J\", \"measured\": {\"step_time_s\": 1}"),
+         "t/x.json: $.rows[0]: a control character"},
+        {ROW("\"settings\": {}"), "t/x.json: $.rows[0]: nothing is measured: expected \"measured\""},
+        {ROW("\"measured\": {}"), "t/x.json: $.rows[0]: nothing is measured"},
+        {CLAIM("\"fitted\": [{\"what\": \"w\"}, {\"row\": \"ones\", \"what\": \"w\"}]"),
+         "t/x.json: $.fitted[1]: no row of the file has the name \"ones\": did you mean \"one\"?"},
+        {CLAIM("\"fitted\": [{\"group\": \"x\", \"what\": \"w\"}]"),
+         "$.fitted[0]: no row of the file has the group \"x\""},
+        {CLAIM("\"fitted\": [{\"quantity\": \"step_time\", \"what\": \"w\"}]"),
+         "has the quantity \"step_time\": did you mean \"step_time_s\"?"},
+        {CLAIM("\"fitted\": [{\"group\": \"long\", \"quantity\": \"mfu_frac\", \"what\": \"w\"}]"),
+         "$.fitted[0]: no row has all of it: expected a group, quantity and row that go together"},
+        {CLAIM("\"targets\": {\"lnog\": {\"step_time_s\": 0.05}}"),
+         "$.targets: no row of the file has the group \"lnog\""},
+        {CLAIM("\"targets\": {\"long\": {\"mfu\": 0.05}}"),
+         "$.targets.long: no row of the file has the quantity \"mfu\""},
+        {CLAIM("\"misses\": {\"long\": {\"mfu_frac\": \"why\"}}"),
+         "$.misses.long: no row of this group measures mfu_frac"},
+        {CLAIM("\"biases\": {\"peak_bytes\": \"why\"}"),
+         "$.biases: no row of the file has the quantity \"peak_bytes\""},
         {ROW("\"settings\": {\"sequence\": 1}, \"measured\": {\"step_time_s\": 1}"),
          "t/x.json: $.rows[0]: settings: \"sequence\" is no option of estimate"},
         {ROW("\"settings\": {\"seq\": true}, \"measured\": {\"step_time_s\": 1}"),
@@ -276,12 +319,83 @@ static void lines_of_a_run(void **state)
     sp_arena_close(arena);
 }
 
+static struct validation_row row_of_line(struct sp_arena *arena, const struct hardware_spec *hardware,
+                                         enum measurement_group group, const char *parameters)
+{
+    struct sp_error err = {0};
+    const struct fit_machine machine = {.hardware = hardware, .kernel = "seqplan"};
+    const struct measurement line = {.kind = MEASUREMENT_TIMED,
+                                     .group = group,
+                                     .key = "k",
+                                     .parameters = sp_json_parse(arena, "t", parameters, &err),
+                                     .median_s = 0.061};
+    struct validation_source source = {.name = "run"};
+    assert_non_null(line.parameters);
+    validation_read_run(arena, &machine, &line, 1, &source);
+    assert_int_equal(source.n_rows, 1);
+    if (source.rows[0].reason != NULL) {
+        fail_msg("%s", source.rows[0].reason);
+    }
+    return source.rows[0];
+}
+
+/* 90 % of a normal distribution lie within 1.6449 standard deviations; a time is log-normal. */
+static void expect_spread(const struct validation_row *row, double spread)
+{
+    assert_true(row->has_interval);
+    assert_close(row->low, row->predicted * exp(-1.644853627 * spread), 1e-9);
+    assert_close(row->high, row->predicted * exp(1.644853627 * spread), 1e-9);
+}
+
+/* A line has the interval of what prices it: its table, and the clock of a GPU where a method computes. */
+static void lines_have_intervals(void **state)
+{
+    (void)state;
+    static const char alone[] =
+        "{\"method\": \"ring\", \"pass\": \"forward\", \"ranks_are\": \"virtual\", \"ranks\": 1, "
+        "\"rank\": 0, \"tokens\": 24576, \"q_heads\": 32, \"kv_heads\": 8, \"head_dim\": 128, "
+        "\"part\": \"attention\"}";
+    static const char sent[] = "{\"method\": \"ring\", \"pass\": \"forward\", \"ranks_are\": \"gpus\", \"ranks\": 2, "
+                               "\"tokens\": 24576, \"q_heads\": 32, \"kv_heads\": 8, \"head_dim\": 128, "
+                               "\"part\": \"transfers\"}";
+    struct sp_arena *arena = sp_arena_open();
+    struct sp_error err = {0};
+    struct hardware_spec *hardware = sp_arena_alloc(arena, sizeof(*hardware));
+    assert_true(hardware_read(arena, "dgx-h200", NULL, hardware, &err));
+    hardware->gpu.gemm.spread = 0.037;
+    static const char product[] = "{\"pass\": \"forward\", \"m\": 4999, \"n\": 6144, \"k\": 3000}";
+    struct validation_row row = row_of_line(arena, hardware, MEASUREMENT_GEMM, product);
+    expect_spread(&row, 0.037);
+    const struct attention_curve *curve = gpu_attention_curve(&hardware->gpu, "seqplan");
+    row = row_of_line(arena, hardware, MEASUREMENT_METHOD, alone); /* one rank: nothing but attention */
+    expect_spread(&row, sqrt(curve->spread * curve->spread + 0.02 * 0.02));
+    row = row_of_line(arena, hardware, MEASUREMENT_METHOD, sent);
+    assert_true(row.has_interval && row.low < row.predicted && row.high > row.predicted);
+
+    struct collective_line *lines = sp_arena_array(arena, (size_t)hardware->intra.n_lines, sizeof(*lines));
+    for (int i = 0; i < hardware->intra.n_lines; i++) {
+        lines[i] = hardware->intra.lines[i];
+        lines[i].curve.spread = 0;
+    }
+    hardware->intra.lines = lines;
+    hardware->gpu.gemm.spread = 0;
+    row = row_of_line(arena, hardware, MEASUREMENT_METHOD, sent);
+    assert_false(row.has_interval); /* a table that counts has no spread */
+    row = row_of_line(arena, hardware, MEASUREMENT_METHOD, alone);
+    assert_true(row.has_interval); /* it reads none of them */
+    row = row_of_line(arena, hardware, MEASUREMENT_GEMM, product);
+    assert_false(row.has_interval);
+    assert_close(row.low, 0.0, 0.0);
+    sp_arena_close(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sheet_becomes_a_table), cmocka_unit_test(bad_sheets_say_where),
         cmocka_unit_test(bad_tables_say_where),    cmocka_unit_test(rows_are_priced_and_have_roles),
         cmocka_unit_test(peers_are_read),          cmocka_unit_test(lines_of_a_run),
+        cmocka_unit_test(lines_have_intervals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,7 @@ static void coverage_is_of_rows_that_judge(void **state)
     struct validation_row rows[61];
     for (int i = 0; i < 61; i++) {
         rows[i] = row("step_time_s", 100.0, 102.0);
+        rows[i].run = i;
         rows[i].has_interval = i != 60;
         rows[i].low = i % 10 == 3 ? 100.5 : 98.94; /* six of sixty are outside */
         rows[i].high = i % 10 == 3 ? 103.56 : 105.06;
@@ -118,6 +119,7 @@ static void coverage_is_of_rows_that_judge(void **state)
     const struct validation_set set = {.sources = &source, .n_sources = 1};
     struct validation_coverage coverage = validation_coverage(&set);
     assert_int_equal(coverage.n, 44);
+    assert_int_equal(coverage.n_judged, 44);
     assert_int_equal(coverage.n_within, 39);
     assert_true(coverage.is_enough);
     assert_close(coverage.width_frac, (39 * 0.06 + 5 * 0.03) / 44.0, 1e-9);
@@ -126,6 +128,35 @@ static void coverage_is_of_rows_that_judge(void **state)
     coverage = validation_coverage(&set);
     assert_int_equal(coverage.n, 39);
     assert_false(coverage.is_enough);
+}
+
+/* Time, rate and MFU of run 0 are one event, its two peaks another; run 1 has a rate alone. The first quantity of the list decides: the
+ * step time of run 0 is inside (95 to 105), its rate, read off another clock, is not. */
+static void a_run_counts_once_a_family(void **state)
+{
+    (void)state;
+    struct validation_row rows[] = {row("mfu_frac", 0.4, 0.39),
+                                    row("tokens_per_s_per_gpu", 61.0, 77.0),
+                                    row("step_time_s", 100.0, 101.0),
+                                    row("peak_allocated_bytes", 7e9, 7.1e9),
+                                    row("tokens_per_s_per_gpu", 61.0, 77.0),
+                                    row("fits", 1.0, 1.0),
+                                    row("fits", 1.0, 1.0)};
+    for (int i = 0; i < 7; i++) {
+        rows[i].run = i < 4 ? 0 : 1;
+        rows[i].has_interval = true;
+        rows[i].low = 0.95 * rows[i].predicted;
+        rows[i].high = 1.05 * rows[i].predicted;
+    }
+    struct validation_source source = {.name = "s", .rows = rows, .n_rows = 7};
+    const struct validation_set set = {.sources = &source, .n_sources = 1};
+    struct validation_coverage coverage = validation_coverage(&set);
+    assert_int_equal(coverage.n, 5); /* time and memory of run 0, the rate of run 1, two lines of no family */
+    assert_int_equal(coverage.n_within, 4);
+    rows[2].has_interval = false; /* now the rate decides, which is outside */
+    coverage = validation_coverage(&set);
+    assert_int_equal(coverage.n, 5);
+    assert_int_equal(coverage.n_within, 3);
 }
 
 static void headlines_count_graded_sources_once(void **state)
@@ -229,6 +260,7 @@ int main(void)
         cmocka_unit_test(what_has_one_key_stands_together),
         cmocka_unit_test(p_values_by_hand),
         cmocka_unit_test(coverage_is_of_rows_that_judge),
+        cmocka_unit_test(a_run_counts_once_a_family),
         cmocka_unit_test(headlines_count_graded_sources_once),
         cmocka_unit_test(order_of_methods),
         cmocka_unit_test(halves_of_a_run_are_stable),
