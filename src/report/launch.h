@@ -175,8 +175,9 @@ bool launch_offloads_activations(const struct launch_case *it);
 bool launch_offloads_optimizer(const struct launch_case *it);
 bool launch_offloads_parameters(const struct launch_case *it);
 bool launch_is_lora(const struct launch_case *it);
-bool launch_is_padded(const struct launch_case *it); /* embedding and loss counted as layers */
-bool launch_is_uneven(const struct launch_case *it); /* stages differ, and not as padded has them */
+/* Embedding and loss counted as layers, and the sum divides: as Megatron asserts it. */
+bool launch_is_padded(const struct launch_case *it);
+bool launch_is_uneven(const struct launch_case *it); /* stages differ, and not as above */
 bool launch_is_compiled(const struct launch_case *it);
 bool launch_has_documents(const struct launch_case *it);
 /* Stages run pp before dp: "tp-cp-ep-pp-dp". */

@@ -226,12 +226,19 @@ static const char *refuse_split_layers(const struct launch_case *it)
     if (!launch_has_pp(it)) {
         return NULL;
     }
-    if (it->question->model.n_layers % layout->pp != 0) {
+    if (it->question->model.n_layers % layout->pp != 0 || launch_is_uneven(it) || launch_is_padded(it)) {
         return "stages take equal layers (nearest: a --pp that divides the layers)";
     }
     return micro_batches % layout->pp == 0 ? NULL
                                            : "micro-batches must be a multiple of the stages (nearest: another "
                                              "--global-batch)";
+}
+
+static const char *refuse_whole_weights(const struct launch_case *it)
+{
+    return launch_has_sp(it) && !launch_is_zero_3(it)
+               ? "weights are always sharded over the context axis (nearest: --zero 3)"
+               : NULL;
 }
 
 static const char *refuse_kept(const struct launch_case *it)
@@ -247,8 +254,13 @@ static const char *refuse_plain_tp(const struct launch_case *it)
 }
 
 static const struct launch_limit limits[] = {
-    {refuse_mesh, base_yml}, {refuse_split_heads, base_yml}, {refuse_split_layers, base_yml},
-    {refuse_kept, base_yml}, {refuse_plain_tp, base_yml},    {NULL, NULL},
+    {refuse_mesh, base_yml},
+    {refuse_split_heads, base_yml},
+    {refuse_split_layers, base_yml},
+    {refuse_whole_weights, base_yml},
+    {refuse_kept, base_yml},
+    {refuse_plain_tp, base_yml},
+    {NULL, NULL},
 };
 
 static const struct launch_engine engine = {

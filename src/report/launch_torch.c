@@ -529,9 +529,10 @@ static const char *automodel_stage_layers(const struct launch_case *it)
 static const char *refuse_automodel_split(const struct launch_case *it)
 {
     const struct layout_spec *layout = &it->question->layout;
-    return launch_has_pp(it) && it->question->model.n_layers % (layout->pp * layout->vpp) != 0
-               ? "stages take equal layers here (nearest: a --pp that divides the layers)"
-               : NULL;
+    bool is_equal = !launch_is_uneven(it) && !launch_is_padded(it) &&
+                    it->question->model.n_layers % (layout->pp * layout->vpp) == 0;
+    return launch_has_pp(it) && !is_equal ? "stages take equal layers here (nearest: a --pp that divides the layers)"
+                                          : NULL;
 }
 
 #define SETTING(name, ...)                                                                                             \

@@ -90,15 +90,21 @@ CONDITION(offloads_activations, layout_of(it)->offloads_activations)
 CONDITION(offloads_optimizer, layout_of(it)->offloads_optimizer)
 CONDITION(offloads_parameters, layout_of(it)->offloads_parameters)
 CONDITION(is_lora, it->question->run.lora_rank > 0)
-CONDITION(is_padded, layout_of(it)->pp > 1 && layout_of(it)->pp_layers == PP_LAYERS_PADDED)
 CONDITION(is_compiled, layout_of(it)->kernels == KERNELS_COMPILED)
 CONDITION(has_documents, it->question->run.document_tokens > 0)
+
+bool launch_is_padded(const struct launch_case *it)
+{
+    const struct layout_spec *layout = layout_of(it);
+    return layout->pp > 1 && layout->pp_layers == PP_LAYERS_PADDED &&
+           (it->question->model.n_layers + 2) % (layout->pp * layout->vpp) == 0;
+}
 
 bool launch_is_uneven(const struct launch_case *it)
 {
     const struct layout_spec *layout = layout_of(it);
     const struct model_spec *model = &it->question->model;
-    if (layout->pp == 1 || layout->pp_layers == PP_LAYERS_PADDED) {
+    if (layout->pp == 1 || launch_is_padded(it)) {
         return false;
     }
     for (int64_t stage = 1; stage < layout->pp; stage++) {
