@@ -98,7 +98,9 @@ static void print_heading(FILE *file, struct sp_arena *arena, const struct launc
                            launcher->title, engine));
     const struct sp_texts *warnings = &launch->question->warnings;
     for (size_t i = 0; i < warnings->count; i++) {
-        print_remark(file, arena, "# ", sp_format(arena, "warning: %s", warnings->items[i]));
+        /* Further lines of a warning stand further in, so that it is told from what follows. */
+        const char *lines = launch_wrap(arena, "#   ", sp_format(arena, "warning: %s", warnings->items[i]));
+        (void)fprintf(file, "# %s", lines + strlen("#   "));
     }
 }
 
