@@ -3,8 +3,8 @@
 
 static const char base_yml[] = "AI-Hypercomputer/maxtext@000b810 src/maxtext/configs/base.yml";
 
-/* The mesh is data, stage, fsdp, context, tensor from the outside in. */
-static const char *const orders[] = {"tp-cp-ep-pp-dp", NULL};
+/* The mesh is data, stage, fsdp, context, tensor from the outside in: dp is inside pp where it is fsdp. */
+static const char *const orders[] = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", NULL};
 
 /* ---- axes over slices ------------------------------------------------------------------------------------------- */
 
@@ -34,7 +34,8 @@ static int64_t degree_of(const struct layout_spec *layout, enum axis axis)
 /* Axes from the fastest on take what is left of a slice. */
 static struct mesh mesh_of(const struct launch_case *it)
 {
-    static const enum axis fastest_first[] = {AXIS_TP, AXIS_CP, AXIS_PP, AXIS_DP};
+    bool is_fsdp = launch_is_zero_3(it);
+    const enum axis fastest_first[] = {AXIS_TP, AXIS_CP, is_fsdp ? AXIS_DP : AXIS_PP, is_fsdp ? AXIS_PP : AXIS_DP};
     struct mesh mesh = {.inside = {1, 1, 1, 1, 1}, .is_whole = true};
     int64_t left = it->question->run.gpus / it->question->run.nodes;
     for (size_t i = 0; i < SP_COUNT_OF(fastest_first); i++) {
@@ -118,16 +119,13 @@ static const char *reorder(const struct launch_case *it)
     return launch_has_sp(it) && is_balanced(it) ? (is_striped(it) ? "striped" : "dual_chunk_swap") : NULL;
 }
 
-/* Sequences of a step for one GPU: a fraction where several of them share a sequence. */
+/* Sequences of a step for one GPU: a fraction where several of them share a sequence. Without a pipeline micro-batches are
+ * steps of accumulation, which do not count. */
 static const char *device_batch(const struct launch_case *it)
 {
-    double gpus = (double)it->question->run.gpus;
-    double batch = (double)it->question->layout.micro_batch * (double)it->question->layout.dp / gpus;
-    double steps =
-        launch_has_pp(it)
-            ? (double)(it->question->run.global_batch / it->question->layout.dp / it->question->layout.micro_batch)
-            : 1.0;
-    return sp_format(it->arena, "%.17g", batch * steps);
+    const struct layout_spec *layout = &it->question->layout;
+    int64_t sequences = launch_has_pp(it) ? it->question->run.global_batch : layout->micro_batch * layout->dp;
+    return sp_format(it->arena, "%.17g", (double)sequences / (double)it->question->run.gpus);
 }
 
 static const char *accumulation(const struct launch_case *it)
@@ -212,6 +210,16 @@ static const char *refuse_mesh(const struct launch_case *it)
                      launch_node_gpus(it));
 }
 
+static const char *refuse_place(const struct launch_case *it)
+{
+    bool has_both = launch_has_pp(it) && it->question->layout.dp > 1;
+    if (!has_both || launch_is_zero_3(it) != launch_has_pp_before_dp(it)) {
+        return NULL;
+    }
+    return launch_is_zero_3(it) ? "fsdp ranks lie inside a stage (nearest: --set layout.order=tp-cp-ep-dp-pp)"
+                                : "data ranks lie outside the stages (nearest: --set layout.order=tp-cp-ep-pp-dp)";
+}
+
 static const char *refuse_split_heads(const struct launch_case *it)
 {
     return launch_is_usp(it) && mesh_of(it).inside[AXIS_CP] % heads_of(it) != 0
@@ -254,13 +262,10 @@ static const char *refuse_plain_tp(const struct launch_case *it)
 }
 
 static const struct launch_limit limits[] = {
-    {refuse_mesh, base_yml},
-    {refuse_split_heads, base_yml},
-    {refuse_split_layers, base_yml},
-    {refuse_whole_weights, base_yml},
-    {refuse_kept, base_yml},
-    {refuse_plain_tp, base_yml},
-    {NULL, NULL},
+    {refuse_mesh, base_yml},          {refuse_place, base_yml},
+    {refuse_split_heads, base_yml},   {refuse_split_layers, base_yml},
+    {refuse_whole_weights, base_yml}, {refuse_kept, base_yml},
+    {refuse_plain_tp, base_yml},      {NULL, NULL},
 };
 
 static const struct launch_engine engine = {

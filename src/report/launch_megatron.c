@@ -403,7 +403,9 @@ static const struct launch_row lm_rows[] = {
     {.key = "--overlap-param-gather", .when = overlaps, .source = arguments_py},
     {.key = "--use-megatron-fsdp",
      .when = launch_shards_gradients,
-     .remark = "CUDA_DEVICE_MAX_CONNECTIONS must not be 1 here: its gathers need queues of their own",
+     .remark = "CUDA_DEVICE_MAX_CONNECTIONS should not be 1 here: its gathers need queues of their own, against tp and "
+               "sp, which "
+               "need the one",
      .source = fsdp_guide},
     {.key = "--data-parallel-sharding-strategy",
      .fixed = "optim_grads",

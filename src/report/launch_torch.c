@@ -11,6 +11,9 @@ static const char accelerate_mesh[] = "huggingface/accelerate@0422db7 src/accele
 static const char accelerate_sp[] = "huggingface/accelerate docs: concept_guides/sequence_parallelism";
 static const char trainer_arguments[] = "huggingface/transformers TrainingArguments";
 static const char automodel_setup[] = "NVIDIA-NeMo/Automodel@1a5b2ac nemo_automodel/recipes/_dist_setup.py";
+static const char automodel_fsdp[] = "NVIDIA-NeMo/Automodel nemo_automodel/components/distributed/config.py";
+static const char automodel_pipeline[] =
+    "NVIDIA-NeMo/Automodel@1265a65 nemo_automodel/components/distributed/pipelining/config.py";
 static const char automodel_cp[] = "NVIDIA-NeMo/Automodel nemo_automodel/components/distributed/cp_utils.py";
 static const char axolotl_docs[] = "axolotl-ai-cloud/axolotl@1377ccc docs/nd_parallelism.qmd";
 static const char axolotl_enums[] = "axolotl-ai-cloud/axolotl src/axolotl/utils/schemas/enums.py";
@@ -541,7 +544,7 @@ static const char *refuse_automodel_split(const struct launch_case *it)
     }
 
 static const struct launch_row automodel_rows[] = {
-    SETTING("distributed.strategy", .fixed = "fsdp2", .remark = "shards parameters, gradients and optimizer (ZeRO 3)"),
+    SETTING("distributed.strategy", .fixed = "fsdp2", .remark = "shards over dp x cp"),
     SETTING("distributed.dp_size", .value = launch_dp, .remark = "null: what is left of the processes"),
     SETTING("distributed.tp_size", .value = launch_tp),
     SETTING("distributed.sequence_parallel", .fixed = "true", .when = launch_has_tp_sp),
@@ -554,11 +557,39 @@ static const struct launch_row automodel_rows[] = {
      .place = LAUNCH_SETTING},
     SETTING("distributed.pp_size", .value = launch_pp),
     SETTING("distributed.ep_size", .value = launch_ep, .when = launch_is_moe),
-    SETTING("distributed.activation_checkpointing", .fixed = "true", .when = launch_is_full),
-    SETTING("distributed.activation_checkpointing", .fixed = "false", .when = launch_keeps_all),
+    {.key = "distributed.reshard_after_forward",
+     .fixed = "false",
+     .when = launch_is_zero_2,
+     .remark = "ZeRO 2; left out it is ZeRO 3, in a pipeline with weights kept between micro-batches",
+     .source = automodel_fsdp,
+     .place = LAUNCH_SETTING},
+    {.key = "distributed.activation_checkpointing",
+     .fixed = "full",
+     .when = launch_is_full,
+     .source = automodel_fsdp,
+     .place = LAUNCH_SETTING},
+    {.key = "distributed.activation_checkpointing",
+     .fixed = "selective",
+     .when = launch_is_selective,
+     .source = automodel_fsdp,
+     .place = LAUNCH_SETTING},
+    {.key = "distributed.activation_checkpointing",
+     .fixed = "false",
+     .when = launch_keeps_all,
+     .source = automodel_fsdp,
+     .place = LAUNCH_SETTING},
+    {.key = "distributed.enable_compile",
+     .fixed = "true",
+     .when = launch_is_compiled,
+     .source = automodel_fsdp,
+     .place = LAUNCH_SETTING},
     SETTING("distributed.offload_policy._target_", .fixed = "torch.distributed.fsdp.CPUOffloadPolicy",
             .when = offloads_states),
-    SETTING("distributed.pipeline.pp_schedule", .value = automodel_schedule),
+    {.key = "distributed.pipeline.pp_schedule",
+     .value = automodel_schedule,
+     .remark = "a name of PyTorch's, which has no interleaved_1f1b",
+     .source = automodel_pipeline,
+     .place = LAUNCH_SETTING},
     SETTING("distributed.pipeline.pp_microbatch_size", .value = launch_micro_batch, .when = launch_has_pp),
     SETTING("distributed.pipeline.layers_per_stage", .value = automodel_stage_layers,
             .remark = "of each virtual stage"),
@@ -580,10 +611,10 @@ static const struct launch_limit automodel_limits[] = {
 static const struct launch_engine automodel_engine = {
     .framework = FRAMEWORK_TORCH,
     .methods = 1U << METHOD_NONE | 1U << METHOD_ALLGATHER,
-    .zeros = 1U << 3,
+    .zeros = 1U << 2 | 1U << 3,
     .schedules = 1U << SCHEDULE_GPIPE | 1U << SCHEDULE_1F1B | 1U << SCHEDULE_INTERLEAVED,
     .precisions = 1U << DTYPE_BF16,
-    .recomputes = 1U << RECOMPUTE_NONE | 1U << RECOMPUTE_FULL,
+    .recomputes = 1U << RECOMPUTE_NONE | 1U << RECOMPUTE_SELECTIVE | 1U << RECOMPUTE_FULL,
     .offloads = LAUNCH_OPTIMIZER | LAUNCH_PARAMETERS,
     .axes = LAUNCH_TP | LAUNCH_PP | LAUNCH_EP | LAUNCH_LORA,
     .orders = mesh_orders,

@@ -430,7 +430,7 @@ static void read_automodel(const struct launch_lines *lines, const struct launch
     found->pp = count(lines, "distributed.pp_size", 1);
     found->dp = count(lines, "distributed.dp_size", 0);
     found->gpus = found->tp * found->sp * found->pp * found->dp;
-    found->zero = 3;
+    found->zero = is(lines, "distributed.reshard_after_forward", "false") ? 2 : 3;
     found->global_batch = count(lines, "step_scheduler.global_batch_size", 0);
     found->micro_batch = count(lines, "step_scheduler.local_batch_size", 1);
     if (found->pp > 1) {
@@ -442,7 +442,9 @@ static void read_automodel(const struct launch_lines *lines, const struct launch
         found->vpp = known->n_layers / each / found->pp;
     }
     found->seq = count(lines, "dataset.seq_length", 0);
-    found->recompute = is(lines, "distributed.activation_checkpointing", "true") ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    found->recompute = is(lines, "distributed.activation_checkpointing", "full")        ? RECOMPUTE_FULL
+                       : is(lines, "distributed.activation_checkpointing", "selective") ? RECOMPUTE_SELECTIVE
+                                                                                        : RECOMPUTE_NONE;
     found->offloads_optimizer = has(lines, "distributed.offload_policy._target_");
     found->offloads_parameters = found->offloads_optimizer;
     found->precision = DTYPE_BF16;
@@ -588,7 +590,7 @@ static void read_maxtext(const struct launch_lines *lines, const struct launch_k
     found->method = found->sp == 1 ? METHOD_NONE : maxtext_method(lines);
     found->sp_ulysses = heads;
     found->schedule = SCHEDULE_GPIPE;
-    found->order = "tp-cp-ep-pp-dp";
+    found->order = shards > 1 ? "tp-cp-ep-dp-pp" : "tp-cp-ep-pp-dp"; /* mesh_axes of its base.yml */
     found->seq = count(lines, "max_target_length", 0);
     const char *batch = launch_lines_get(lines, "per_device_batch_size");
     assert_non_null(batch);

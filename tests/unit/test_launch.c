@@ -379,7 +379,11 @@ static const struct refusal {
     {"verl", SMALL "sp=8 method=usp", "no method usp", "--sp-method ulysses"},
     {"verl", SMALL "framework=torch zero=1", "no ZeRO stage 1, only 2, 3", "--zero 2"},
     {"nemo-automodel", SMALL "framework=torch zero=3 sp=8", "no method zigzag", "--sp-method allgather"},
-    {"nemo-automodel", SMALL "framework=torch zero=2", "no ZeRO stage 2, only 3", "--zero 3"},
+    {"nemo-automodel", SMALL "framework=torch zero=1", "no ZeRO stage 1, only 2, 3", "--zero 2"},
+    {"maxtext",
+     "model=llama-3.1-8b hardware=dgx-h100 gpus=32 seq=64K framework=ideal schedule=gpipe pp=2 sp=8 zero=3 "
+     "set=layout.order=tp-cp-ep-pp-dp",
+     "inside a stage", "layout.order=tp-cp-ep-dp-pp"},
     {"maxtext", SMALL "framework=ideal pp=2 zero=3", "no schedule 1f1b, only gpipe", "--schedule gpipe"},
     {"maxtext", "model=llama-3.1-8b hardware=dgx-h100 gpus=48 seq=96K framework=ideal zero=3 sp=6",
      "partly inside and partly across", "fill a node"},
@@ -453,7 +457,7 @@ static void traps_stand_above_their_lines(void **state)
     assert_says(text, "export CUDA_DEVICE_MAX_CONNECTIONS=1\n");
     text = text_for(arena, "megatron-lm", SMALL "tp=2 zero=3");
     assert_null(strstr(text, "export CUDA_DEVICE_MAX_CONNECTIONS"));
-    assert_says(text, "CUDA_DEVICE_MAX_CONNECTIONS must not be 1");
+    assert_says(text, "CUDA_DEVICE_MAX_CONNECTIONS should not be 1");
     text = text_for(arena, "megatron-lm", "model=llama-3.1-8b hardware=dgx-b200 gpus=16 seq=128K sp=8");
     assert_null(strstr(text, "export CUDA_DEVICE_MAX_CONNECTIONS")); /* Blackwell needs none */
     text = text_for(arena, "megatron-bridge", SMALL "sp=16 method=usp sp_ulysses=4");
