@@ -88,7 +88,46 @@ static const char *says_documents(const struct launch_case *it)
                      sp_tokens_print(it->arena, it->question->run.document_tokens));
 }
 
+static bool is_said(const struct launch_engine *engine, const char *setting)
+{
+    for (const char *const *said = engine->settings; said != NULL && *said != NULL; said++) {
+        if (strncmp(*said, setting, strlen(*said)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Overrides of run and model are part of what is launched; those of the machine are not. */
+static const char *says_settings(const struct launch_case *it)
+{
+    static const char run[] = "run.";
+    static const char model[] = "model.";
+    struct sp_texts left = {.arena = it->arena};
+    for (size_t i = 0; i < it->question->set.count; i++) {
+        const char *setting = it->question->set.items[i];
+        bool is_launched = strncmp(setting, run, strlen(run)) == 0 || strncmp(setting, model, strlen(model)) == 0;
+        if (is_launched && !is_said(it->engine, setting)) {
+            sp_texts_add(&left, "--set %s", setting);
+        }
+    }
+    return left.count == 0 ? NULL
+                           : sp_format(it->arena, "priced with %s, which these lines do not say: see to it yourself",
+                                       sp_join(it->arena, left.items, left.count, " "));
+}
+
+static const char *says_kernels(const struct launch_case *it)
+{
+    enum kernels_id asked = it->question->layout.kernels;
+    bool is_said_elsewhere = it->engine->chooses_kernels && asked != KERNELS_TE;
+    return (int)asked == it->question->software.framework.kernels || is_said_elsewhere
+               ? NULL
+               : sp_format(it->arena, "priced with %s kernels, which these lines do not choose", kernels_names[asked]);
+}
+
 static const struct launch_row shared_rows[] = {
+    {.says = says_settings, .source = "spec: --set"},
+    {.says = says_kernels, .source = "spec: layout.kernels"},
     {.says = says_mask, .source = "spec: run.mask"},
     {.says = says_documents, .when = launch_has_documents, .source = "spec: run.document_tokens"},
     {.key = NULL},
@@ -146,8 +185,8 @@ static int fill_items(const struct launch_case *it, const struct launch_row *row
 bool launch_build(struct sp_arena *arena, const struct question *question, const struct launcher *launcher,
                   struct launch *launch, struct sp_error *err)
 {
-    const struct launch_case it = {.arena = arena, .question = question};
     const struct launch_engine *engine = find_engine(arena, question, launcher, err);
+    const struct launch_case it = {.arena = arena, .question = question, .engine = engine};
     if (engine == NULL || !launch_check(&it, launcher, engine, err)) {
         return false;
     }

@@ -9,10 +9,13 @@
 
 #include "report/report.h"
 
+struct launch_engine;
+
 /* What the functions of a row look at. */
 struct launch_case {
     struct sp_arena *arena;
     const struct question *question;
+    const struct launch_engine *engine;
 };
 typedef const char *(*launch_text)(const struct launch_case *it); /* NULL: nothing to say */
 typedef bool (*launch_test)(const struct launch_case *it);
@@ -54,6 +57,8 @@ struct launch_engine {
     unsigned methods, zeros, schedules, precisions, recomputes;
     unsigned offloads, axes;           /* enum launch_offload, enum launch_axis */
     const char *const *orders;         /* NULL-terminated, fastest first */
+    const char *const *settings;       /* what --set overrides that rows say: "run.loss", "model."; or NULL */
+    bool chooses_kernels;              /* rows say whether kernels are compiled */
     const struct launch_limit *limits; /* end with a row without a refusal */
     const struct launch_row *rows;     /* end with a row without anything */
 };
@@ -179,6 +184,12 @@ bool launch_is_lora(const struct launch_case *it);
 bool launch_is_padded(const struct launch_case *it);
 bool launch_is_uneven(const struct launch_case *it); /* stages differ, and not as above */
 bool launch_is_compiled(const struct launch_case *it);
+/* "flash_attention_3" where the layout is priced with it, else "flash_attention_2", and what to say where it is priced with
+ * neither. */
+const char *launch_flash_attention(const struct launch_case *it);
+const char *launch_says_flash_attention(const struct launch_case *it);
+/* "data parallel 3: what is left of the GPUs" */
+const char *launch_says_dp(const struct launch_case *it);
 bool launch_has_documents(const struct launch_case *it);
 /* Stages run pp before dp: "tp-cp-ep-pp-dp". */
 bool launch_has_pp_before_dp(const struct launch_case *it);

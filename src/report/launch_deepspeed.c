@@ -160,6 +160,7 @@ static const struct launch_row megatron_rows[] = {
     {.key = "--bf16", .when = launch_is_bf16, .source = megatron_deepspeed},
     {.key = "--fp16", .when = launch_is_fp16, .source = megatron_deepspeed},
     {.key = "--use-flash-attn-v2",
+     .says = launch_says_flash_attention,
      .remark = "without a fused kernel the scores of the whole sequence are kept",
      .source = megatron_deepspeed},
     {.remark =
@@ -167,6 +168,10 @@ static const struct launch_row megatron_rows[] = {
      .source = megatron_deepspeed},
     {.key = NULL},
 };
+
+static const char *const settings[] = {"run.gradient_dtype", "run.moment_dtype", NULL};
+static const char *const alst_settings[] = {"run.gradient_dtype", "run.moment_dtype", "run.loss=", "run.tiled_mlp",
+                                            NULL};
 
 static const struct launch_engine megatron_engine = {
     .framework = FRAMEWORK_DEEPSPEED,
@@ -178,6 +183,7 @@ static const struct launch_engine megatron_engine = {
     .recomputes = 1U << RECOMPUTE_NONE | 1U << RECOMPUTE_SELECTIVE | 1U << RECOMPUTE_FULL | 1U << RECOMPUTE_BLOCK,
     .offloads = LAUNCH_ACTIVATIONS | LAUNCH_OPTIMIZER | LAUNCH_PARAMETERS,
     .orders = no_orders,
+    .settings = settings,
     .limits = limits,
     .rows = megatron_rows,
 };
@@ -186,7 +192,7 @@ static const struct launch_engine megatron_engine = {
 
 static const char *register_line(const struct launch_case *it)
 {
-    const char *kernel = "flash_attention_2";
+    const char *kernel = launch_flash_attention(it);
     return sp_format(it->arena,
                      "(\n    model_name_or_path=MODEL,\n    core_attn_implementation=\"%s\",\n"
                      "    sequence_parallel_size=%s,\n    micro_batch_size=%s,\n    seq_length=%s,\n"
@@ -288,6 +294,7 @@ static const struct launch_engine alst_engine = {
     .recomputes = 1U << RECOMPUTE_NONE | 1U << RECOMPUTE_FULL,
     .offloads = LAUNCH_ACTIVATIONS | LAUNCH_OPTIMIZER | LAUNCH_PARAMETERS,
     .orders = no_orders,
+    .settings = alst_settings,
     .limits = alst_limits,
     .rows = alst_rows,
 };
@@ -328,7 +335,10 @@ static const struct launch_row openrlhf_rows[] = {
      .when = launch_has_sp,
      .remark = "ring attention is of packed samples alone",
      .source = openrlhf_docs},
-    {.key = "--ds.attn_implementation", .fixed = "flash_attention_2", .source = openrlhf_py},
+    {.key = "--ds.attn_implementation",
+     .value = launch_flash_attention,
+     .says = launch_says_flash_attention,
+     .source = openrlhf_py},
     {.key = "--ds.param_dtype", .fixed = "bf16", .when = launch_is_bf16, .source = openrlhf_py},
     {.key = "--ds.param_dtype", .fixed = "fp16", .when = launch_is_fp16, .source = openrlhf_py},
     {.key = "--ds.adam_offload", .when = launch_offloads_optimizer, .source = openrlhf_py},
@@ -356,6 +366,7 @@ static const struct launch_engine openrlhf_engine = {
     .offloads = LAUNCH_OPTIMIZER,
     .axes = LAUNCH_LORA,
     .orders = no_orders,
+    .settings = &settings[1], /* moments alone */
     .limits = openrlhf_limits,
     .rows = openrlhf_rows,
 };

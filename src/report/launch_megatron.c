@@ -384,6 +384,7 @@ static const struct launch_row lm_rows[] = {
      .source = layout_guide},
     {.key = "--account-for-embedding-in-pipeline-split", .when = launch_is_padded, .source = arguments_py},
     {.key = "--account-for-loss-in-pipeline-split", .when = launch_is_padded, .source = arguments_py},
+    {.says = launch_says_dp, .source = arguments_py},
     {.key = "--expert-model-parallel-size", .value = launch_ep, .when = launch_is_moe, .source = arguments_py},
     {.key = "--expert-tensor-parallel-size",
      .value = launch_etp,
@@ -472,6 +473,9 @@ enum {
         1U << RECOMPUTE_NONE | 1U << RECOMPUTE_SELECTIVE | 1U << RECOMPUTE_FULL | 1U << RECOMPUTE_BLOCK,
 };
 
+static const char *const lm_settings[] = {"model.",   "run.gradient_dtype", "run.moment_dtype",
+                                          "run.loss", "run.vocab",          NULL};
+
 static const struct launch_engine lm_engine = {
     .framework = FRAMEWORK_MEGATRON,
     .methods = MEGATRON_METHODS,
@@ -482,6 +486,7 @@ static const struct launch_engine lm_engine = {
     .offloads = LAUNCH_ACTIVATIONS | LAUNCH_OPTIMIZER,
     .axes = LAUNCH_TP | LAUNCH_PP | LAUNCH_EP,
     .orders = megatron_orders,
+    .settings = lm_settings,
     .limits = limits,
     .rows = lm_rows,
 };
@@ -550,6 +555,7 @@ static const struct launch_row bridge_rows[] = {
      .fixed = "true",
      .when = launch_is_padded,
      .source = bridge_guide},
+    {.says = launch_says_dp, .source = arguments_py},
     {.key = "model.expert_model_parallel_size", .value = launch_ep, .when = launch_is_moe, .source = bridge_guide},
     {.key = "model.expert_tensor_parallel_size",
      .value = launch_etp,
@@ -636,6 +642,8 @@ static const struct launch_row bridge_rows[] = {
     {.key = NULL},
 };
 
+static const char *const bridge_settings[] = {"run.loss=", "run.vocab", NULL};
+
 static const struct launch_engine bridge_engine = {
     .framework = FRAMEWORK_MEGATRON,
     .methods = MEGATRON_METHODS,
@@ -646,6 +654,7 @@ static const struct launch_engine bridge_engine = {
     .offloads = LAUNCH_ACTIVATIONS | LAUNCH_OPTIMIZER,
     .axes = LAUNCH_TP | LAUNCH_PP | LAUNCH_EP | LAUNCH_LORA,
     .orders = megatron_orders,
+    .settings = bridge_settings,
     .limits = limits,
     .rows = bridge_rows,
 };

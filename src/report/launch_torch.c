@@ -301,6 +301,8 @@ static const struct launch_limit titan_limits[] = {
     {NULL, NULL},
 };
 
+static const char *const titan_settings[] = {"run.parameter_dtype", "run.moment_dtype", "run.master_weights", NULL};
+
 static const struct launch_engine titan_engine = {
     .framework = FRAMEWORK_TORCH,
     .methods = 1U << METHOD_NONE | 1U << METHOD_ALLGATHER | 1U << METHOD_ZIGZAG,
@@ -311,6 +313,8 @@ static const struct launch_engine titan_engine = {
     .offloads = LAUNCH_OPTIMIZER | LAUNCH_PARAMETERS,
     .axes = LAUNCH_TP | LAUNCH_PP | LAUNCH_EP,
     .orders = mesh_orders,
+    .settings = titan_settings,
+    .chooses_kernels = true,
     .limits = titan_limits,
     .rows = titan_rows,
 };
@@ -461,8 +465,9 @@ static const struct launch_row ulysses_rows[] = {
      .source = accelerate_sp,
      .place = LAUNCH_RUNNER},
     {.key = "--parallelism_config_sp_attn_implementation",
-     .fixed = "flash_attention_2",
+     .value = launch_flash_attention,
      .when = launch_has_sp,
+     .says = launch_says_flash_attention,
      .remark = "sdpa would attend across packed documents",
      .source = accelerate_sp,
      .place = LAUNCH_RUNNER},
@@ -618,6 +623,7 @@ static const struct launch_engine automodel_engine = {
     .offloads = LAUNCH_OPTIMIZER | LAUNCH_PARAMETERS,
     .axes = LAUNCH_TP | LAUNCH_PP | LAUNCH_EP | LAUNCH_LORA,
     .orders = mesh_orders,
+    .chooses_kernels = true,
     .limits = automodel_limits,
     .rows = automodel_rows,
 };
@@ -689,6 +695,7 @@ static const struct launch_row axolotl_rows[] = {
     {.key = "sample_packing", .fixed = "false", .when = rings, .source = axolotl_sequence, .place = LAUNCH_SETTING},
     {.key = "flash_attention",
      .fixed = "true",
+     .says = launch_says_flash_attention,
      .remark = "required by context parallelism",
      .source = axolotl_sequence,
      .place = LAUNCH_SETTING},

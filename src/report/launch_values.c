@@ -1,6 +1,8 @@
 /* Values and conditions of a layout that several launchers ask for. */
 #include "report/launch.h"
 
+#include <string.h>
+
 const char *launch_count(const struct launch_case *it, int64_t count)
 {
     return sp_format(it->arena, "%lld", (long long)count);
@@ -53,6 +55,26 @@ const char *launch_stage_layers_text(const struct launch_case *it)
                          (long long)layout_stage_layers(layout_of(it), &it->question->model, stage));
     }
     return text;
+}
+
+const char *launch_flash_attention(const struct launch_case *it)
+{
+    return strcmp(layout_of(it)->attention, "fa3") == 0 ? "flash_attention_3" : "flash_attention_2";
+}
+
+const char *launch_says_flash_attention(const struct launch_case *it)
+{
+    const char *priced = layout_of(it)->attention;
+    return strncmp(priced, "fa", 2) == 0 && strcmp(priced, "fa4") != 0
+               ? NULL
+               : sp_format(it->arena,
+                           "FlashAttention 2, and the layout is priced with %s: --attention fa2 prices what runs here",
+                           priced);
+}
+
+const char *launch_says_dp(const struct launch_case *it)
+{
+    return sp_format(it->arena, "data parallel %s: what is left of the GPUs", launch_dp(it));
 }
 
 /* ---- conditions ------------------------------------------------------------------------------------------------- */

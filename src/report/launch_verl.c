@@ -84,6 +84,7 @@ static const struct launch_row core_rows[] = {
      .source = megatron_yaml},
     {.key = CORE "pipeline_model_parallel_size", .value = launch_pp, .source = megatron_yaml},
     {.key = CORE "virtual_pipeline_model_parallel_size", .value = virtual_stages, .source = megatron_yaml},
+    {.says = launch_says_dp, .source = megatron_yaml},
     {.key = CORE "expert_model_parallel_size", .value = launch_ep, .when = launch_is_moe, .source = megatron_yaml},
     {.key = CORE "expert_tensor_parallel_size",
      .value = launch_etp,
@@ -257,6 +258,7 @@ static const struct launch_engine fsdp_engine = {
     .offloads = LAUNCH_OPTIMIZER | LAUNCH_PARAMETERS,
     .axes = LAUNCH_LORA,
     .orders = core_orders,
+    .chooses_kernels = true,
     .limits = fsdp_limits,
     .rows = fsdp_rows,
 };

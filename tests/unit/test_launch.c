@@ -468,6 +468,47 @@ static void traps_stand_above_their_lines(void **state)
     sp_arena_close(arena);
 }
 
+/* Remarks as one line each. */
+static const char *unwrapped(struct sp_arena *arena, const char *text)
+{
+    char *flat = sp_arena_alloc(arena, strlen(text) + 1);
+    size_t length = 0;
+    while (*text != '\0') {
+        size_t blanks = *text == '\n' ? strspn(text + 1, " ") : 0;
+        bool goes_on = *text == '\n' && strncmp(text + 1 + blanks, "# ", 2) == 0;
+        flat[length++] = goes_on ? ' ' : *text;
+        text += goes_on ? 1 + blanks + 2 : 1;
+    }
+    return flat;
+}
+
+/* What was priced and no line says is said. */
+static void what_no_line_says_is_said(void **state)
+{
+    (void)state;
+    struct sp_arena *arena = sp_arena_open();
+    const char *text = text_for(arena, "torchtitan",
+                                SMALL "framework=torch zero=3 set=run.loss=fused "
+                                      "set=run.master_weights=true set=model.vocab_size=99999");
+    assert_says(unwrapped(arena, text),
+                "priced with --set run.loss=fused --set model.vocab_size=99999, which these lines do not say");
+    text = text_for(arena, "megatron-lm", SMALL "set=run.loss=plain set=gpu.hbm_bandwidth=4TB/s");
+    assert_null(strstr(text, "--set"));
+    text = text_for(arena, "megatron-lm", SMALL "kernels=eager documents=3072 mask=window:4096");
+    assert_says(unwrapped(arena, text), "priced with eager kernels, which these lines do not choose");
+    assert_says(unwrapped(arena, text), "packed documents of 3K tokens");
+    assert_says(text, "    --window-size 4095,0\n");
+    text = text_for(arena, "torchtitan", SMALL "framework=torch zero=3 kernels=eager");
+    assert_null(strstr(text, "--compile.enable"));
+    assert_null(strstr(text, "kernels, which"));
+    text = text_for(arena, "deepspeed", SMALL "framework=alst sp=8 method=ulysses zero=3");
+    assert_says(unwrapped(arena, text), "FlashAttention 2, and the layout is priced with cudnn");
+    text = text_for(arena, "deepspeed", SMALL "framework=alst sp=8 method=ulysses zero=3 attention=fa3");
+    assert_says(text, "core_attn_implementation=\"flash_attention_3\"");
+    assert_null(strstr(text, "FlashAttention 2"));
+    sp_arena_close(arena);
+}
+
 /* 61 layers, the first 3 dense: DeepSeek-V3's config.json. 128 keys of gpt-oss' window count the token itself. */
 static void sizes_of_models_are_megatrons(void **state)
 {
@@ -546,10 +587,11 @@ static void frameworks_have_a_home(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_are_the_layout),          cmocka_unit_test(what_a_launcher_lacks_is_refused),
-        cmocka_unit_test(all_reasons_are_said),          cmocka_unit_test(traps_stand_above_their_lines),
-        cmocka_unit_test(sizes_of_models_are_megatrons), cmocka_unit_test(json_holds_words_and_files),
-        cmocka_unit_test(every_row_has_a_source),        cmocka_unit_test(frameworks_have_a_home),
+        cmocka_unit_test(lines_are_the_layout),       cmocka_unit_test(what_a_launcher_lacks_is_refused),
+        cmocka_unit_test(all_reasons_are_said),       cmocka_unit_test(traps_stand_above_their_lines),
+        cmocka_unit_test(what_no_line_says_is_said),  cmocka_unit_test(sizes_of_models_are_megatrons),
+        cmocka_unit_test(json_holds_words_and_files), cmocka_unit_test(every_row_has_a_source),
+        cmocka_unit_test(frameworks_have_a_home),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
