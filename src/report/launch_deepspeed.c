@@ -232,6 +232,7 @@ static const struct launch_row alst_rows[] = {
     {.key = "mpu = UlyssesSPAttentionHF.register_with_transformers",
      .value = register_line,
      .when = launch_has_sp,
+     .says = launch_says_flash_attention,
      .remark =
          "before the model is made: key-value heads must divide by the size or divide it (they are then repeated); "
          "sdpa would attend across packed documents",
