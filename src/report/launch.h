@@ -188,6 +188,7 @@ bool launch_is_compiled(const struct launch_case *it);
  * neither. */
 const char *launch_flash_attention(const struct launch_case *it);
 const char *launch_says_flash_attention(const struct launch_case *it);
+const char *launch_says_flash_attention_2(const struct launch_case *it); /* where there is no choice */
 /* "data parallel 3: what is left of the GPUs" */
 const char *launch_says_dp(const struct launch_case *it);
 bool launch_has_documents(const struct launch_case *it);

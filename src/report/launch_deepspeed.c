@@ -160,7 +160,7 @@ static const struct launch_row megatron_rows[] = {
     {.key = "--bf16", .when = launch_is_bf16, .source = megatron_deepspeed},
     {.key = "--fp16", .when = launch_is_fp16, .source = megatron_deepspeed},
     {.key = "--use-flash-attn-v2",
-     .says = launch_says_flash_attention,
+     .says = launch_says_flash_attention_2,
      .remark = "without a fused kernel the scores of the whole sequence are kept",
      .source = megatron_deepspeed},
     {.remark =

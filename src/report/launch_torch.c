@@ -603,7 +603,7 @@ static const struct launch_row automodel_rows[] = {
             .remark = "with a pipeline: at least as many micro-batches as stages"),
     SETTING("peft._target_", .fixed = "nemo_automodel.components._peft.lora.PeftConfig", .when = launch_is_lora),
     SETTING("peft.dim", .value = launch_lora_rank, .when = launch_is_lora),
-    SETTING("dataset.seq_length", .value = launch_seq),
+    SETTING("dataset.seq_length", .value = launch_seq, .remark = "or max_length: as the class of the data set has it"),
     {.key = NULL},
 };
 
@@ -695,8 +695,8 @@ static const struct launch_row axolotl_rows[] = {
     {.key = "sample_packing", .fixed = "false", .when = rings, .source = axolotl_sequence, .place = LAUNCH_SETTING},
     {.key = "flash_attention",
      .fixed = "true",
-     .says = launch_says_flash_attention,
-     .remark = "required by context parallelism",
+     .says = launch_says_flash_attention_2,
+     .remark = "required by context parallelism; newer: attn_implementation: flash_attention_2",
      .source = axolotl_sequence,
      .place = LAUNCH_SETTING},
     {.key = "deepspeed",

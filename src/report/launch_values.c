@@ -62,14 +62,19 @@ const char *launch_flash_attention(const struct launch_case *it)
     return strcmp(layout_of(it)->attention, "fa3") == 0 ? "flash_attention_3" : "flash_attention_2";
 }
 
-const char *launch_says_flash_attention(const struct launch_case *it)
+const char *launch_says_flash_attention_2(const struct launch_case *it)
 {
     const char *priced = layout_of(it)->attention;
-    return strncmp(priced, "fa", 2) == 0 && strcmp(priced, "fa4") != 0
+    return strcmp(priced, "fa2") == 0
                ? NULL
                : sp_format(it->arena,
                            "FlashAttention 2, and the layout is priced with %s: --attention fa2 prices what runs here",
                            priced);
+}
+
+const char *launch_says_flash_attention(const struct launch_case *it)
+{
+    return strcmp(layout_of(it)->attention, "fa3") == 0 ? NULL : launch_says_flash_attention_2(it);
 }
 
 const char *launch_says_dp(const struct launch_case *it)
