@@ -71,15 +71,6 @@ static const struct launch_engine *find_engine(struct sp_arena *arena, const str
 
 /* ---- what no table of a launcher says --------------------------------------------------------------------------- */
 
-static const char *says_mask(const struct launch_case *it)
-{
-    const struct run_spec *run = &it->question->run;
-    return run->mask == MASK_MODEL || run->mask == MASK_CAUSAL
-               ? NULL
-               : sp_format(it->arena, "--mask %s is no argument of this list: the model's own code decides the mask",
-                           report_mask_text(it->arena, run));
-}
-
 static const char *says_documents(const struct launch_case *it)
 {
     return sp_format(it->arena,
@@ -96,6 +87,16 @@ static bool is_said(const struct launch_engine *engine, const char *setting)
         }
     }
     return false;
+}
+
+static const char *says_mask(const struct launch_case *it)
+{
+    const struct run_spec *run = &it->question->run;
+    bool is_usual = run->mask == MASK_MODEL || run->mask == MASK_CAUSAL;
+    return is_usual || (run->mask == MASK_WINDOW && is_said(it->engine, "mask.window"))
+               ? NULL
+               : sp_format(it->arena, "--mask %s is no argument of this list: the model's own code decides the mask",
+                           report_mask_text(it->arena, run));
 }
 
 /* Overrides of run and model are part of what is launched; those of the machine are not. */

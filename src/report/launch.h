@@ -55,10 +55,10 @@ struct launch_engine {
     enum framework_id framework;
     const char *title; /* of it inside the launcher, or NULL where it has but one */
     unsigned methods, zeros, schedules, precisions, recomputes;
-    unsigned offloads, axes;           /* enum launch_offload, enum launch_axis */
-    const char *const *orders;         /* NULL-terminated, fastest first */
-    const char *const *settings;       /* what --set overrides that rows say: "run.loss", "model."; or NULL */
-    bool chooses_kernels;              /* rows say whether kernels are compiled */
+    unsigned offloads, axes;     /* enum launch_offload, enum launch_axis */
+    const char *const *orders;   /* NULL-terminated, fastest first */
+    const char *const *settings; /* what --set overrides, and --mask, that rows say: "run.loss", "model."; or NULL */
+    bool chooses_kernels;        /* rows say whether kernels are compiled */
     const struct launch_limit *limits; /* end with a row without a refusal */
     const struct launch_row *rows;     /* end with a row without anything */
 };

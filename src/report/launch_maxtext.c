@@ -34,16 +34,17 @@ static int64_t degree_of(const struct layout_spec *layout, enum axis axis)
 /* Axes from the fastest on take what is left of a slice. */
 static struct mesh mesh_of(const struct launch_case *it)
 {
-    bool is_fsdp = launch_is_zero_3(it);
-    const enum axis fastest_first[] = {AXIS_TP, AXIS_CP, is_fsdp ? AXIS_DP : AXIS_PP, is_fsdp ? AXIS_PP : AXIS_DP};
+    bool is_sharded = launch_is_zero_3(it);
+    const enum axis fastest_first[] = {AXIS_TP, AXIS_CP, is_sharded ? AXIS_DP : AXIS_PP,
+                                       is_sharded ? AXIS_PP : AXIS_DP};
     struct mesh mesh = {.inside = {1, 1, 1, 1, 1}, .is_whole = true};
     int64_t left = it->question->run.gpus / it->question->run.nodes;
     for (size_t i = 0; i < SP_COUNT_OF(fastest_first); i++) {
         int64_t degree = degree_of(&it->question->layout, fastest_first[i]);
-        int64_t inside = degree < left ? degree : left;
-        mesh.is_whole = mesh.is_whole && degree % inside == 0 && left % inside == 0;
-        mesh.inside[fastest_first[i]] = inside;
-        left /= inside;
+        int64_t part = degree < left ? degree : left;
+        mesh.is_whole = mesh.is_whole && degree % part == 0 && left % part == 0;
+        mesh.inside[fastest_first[i]] = part;
+        left /= part;
     }
     return mesh;
 }

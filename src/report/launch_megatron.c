@@ -331,7 +331,8 @@ static const struct launch_row lm_rows[] = {
     {.key = "--untie-embeddings-and-output-weights", .when = has_own_head, .source = arguments_py},
     {.key = "--position-embedding-type",
      .value = position_kind,
-     .remark = "rotary base and scaling, norm epsilon and tokenizer: from config.json",
+     .remark =
+         "rotary base and scaling, norm epsilon, details of activation and router, and the tokenizer: from config.json",
      .source = arguments_py},
     {.key = "--vocab-size", .value = vocab, .source = arguments_py},
     {.key = "--num-experts", .value = n_experts, .source = arguments_py},
@@ -473,8 +474,8 @@ enum {
         1U << RECOMPUTE_NONE | 1U << RECOMPUTE_SELECTIVE | 1U << RECOMPUTE_FULL | 1U << RECOMPUTE_BLOCK,
 };
 
-static const char *const lm_settings[] = {"model.",   "run.gradient_dtype", "run.moment_dtype",
-                                          "run.loss", "run.vocab",          NULL};
+static const char *const lm_settings[] = {
+    "model.", "mask.window", "run.gradient_dtype", "run.moment_dtype", "run.loss", "run.vocab", NULL};
 
 static const struct launch_engine lm_engine = {
     .framework = FRAMEWORK_MEGATRON,
