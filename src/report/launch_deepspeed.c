@@ -224,8 +224,8 @@ static const struct launch_row alst_rows[] = {
      .place = LAUNCH_SETTING},
     CONFIG_REST,
     {.key = "import deepspeed", .source = alst_tutorial, .place = LAUNCH_CODE},
-    {.key =
-         "from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF, UlyssesSPDataLoaderAdapter",
+    {.key = "from deepspeed.runtime.sequence_parallel.ulysses_sp import (\n"
+            "    UlyssesSPAttentionHF, UlyssesSPDataLoaderAdapter)",
      .when = launch_has_sp,
      .source = ulysses_sp,
      .place = LAUNCH_CODE},
@@ -250,8 +250,8 @@ static const struct launch_row alst_rows[] = {
      .when = has_no_sp,
      .source = alst_tutorial,
      .place = LAUNCH_CODE},
-    {.key = "loader = UlyssesSPDataLoaderAdapter(loader, sp_rank=RANK, sp_group=GROUP, sp_world_size=SIZE, "
-            "device=DEVICE)",
+    {.key = "loader = UlyssesSPDataLoaderAdapter(\n"
+            "    loader, sp_rank=RANK, sp_group=GROUP, sp_world_size=SIZE, device=DEVICE)",
      .when = launch_has_sp,
      .remark = "the loss is the mean over ranks weighted by their tokens",
      .source = alst_tutorial,

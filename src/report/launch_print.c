@@ -140,7 +140,7 @@ static void print_yaml(FILE *file, struct sp_arena *arena, const struct launch *
 {
     print_heading(file, arena, launch);
     print_environment(file, arena, launch, "# ");
-    (void)fprintf(file, "# %s\n", launch->launcher->command);
+    print_remark(file, arena, "# ", launch->launcher->command);
     (void)fputs(launch_file_text(arena, launch), file);
 }
 

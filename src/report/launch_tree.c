@@ -45,8 +45,8 @@ static void put_comments(struct report_tree *tree, const struct launch *launch)
     for (int i = 0; i < launch->n_items; i++) {
         const struct launch_item *item = &launch->items[i];
         if (item->remark != NULL) {
-            sp_texts_add(&comments, "%s%s%s", item->key == NULL ? "" : item->key, item->key == NULL ? "" : ": ",
-                         item->remark);
+            bool has_key = item->key != NULL && item->place != LAUNCH_CODE; /* not a whole statement */
+            sp_texts_add(&comments, "%s%s%s", has_key ? item->key : "", has_key ? ": " : "", item->remark);
         }
         sp_texts_add(&sources, "%s", item->source);
     }
