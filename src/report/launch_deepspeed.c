@@ -200,9 +200,12 @@ static const char *register_line(const struct launch_case *it)
                      kernel, launch_sp(it), launch_micro_batch(it), launch_seq(it));
 }
 
-static bool has_no_sp(const struct launch_case *it)
+static const char *initialize_line(const struct launch_case *it)
 {
-    return it->question->layout.sp == 1;
+    return sp_format(it->arena,
+                     "(\n    config=\"ds_config.json\",\n    model=model,\n"
+                     "    model_parameters=model.parameters(),\n%s)",
+                     launch_has_sp(it) ? "    mpu=mpu,\n" : "");
 }
 
 static bool has_chunked_loss(const struct launch_case *it)
@@ -224,6 +227,7 @@ static const struct launch_row alst_rows[] = {
      .place = LAUNCH_SETTING},
     CONFIG_REST,
     {.key = "import deepspeed", .source = alst_tutorial, .place = LAUNCH_CODE},
+    {.key = "from deepspeed.utils import groups", .when = launch_has_sp, .source = alst_tutorial, .place = LAUNCH_CODE},
     {.key = "from deepspeed.runtime.sequence_parallel.ulysses_sp import (\n"
             "    UlyssesSPAttentionHF, UlyssesSPDataLoaderAdapter)",
      .when = launch_has_sp,
@@ -242,16 +246,17 @@ static const struct launch_row alst_rows[] = {
      .when = launch_is_full,
      .source = alst_tutorial,
      .place = LAUNCH_CODE},
-    {.key = "engine, _, _, _ = deepspeed.initialize(config=\"ds_config.json\", model=model, mpu=mpu)",
-     .when = launch_has_sp,
-     .source = alst_tutorial,
-     .place = LAUNCH_CODE},
-    {.key = "engine, _, _, _ = deepspeed.initialize(config=\"ds_config.json\", model=model)",
-     .when = has_no_sp,
+    {.key = "engine, _, _, _ = deepspeed.initialize",
+     .value = initialize_line,
      .source = alst_tutorial,
      .place = LAUNCH_CODE},
     {.key = "loader = UlyssesSPDataLoaderAdapter(\n"
-            "    loader, sp_rank=RANK, sp_group=GROUP, sp_world_size=SIZE, device=DEVICE)",
+            "    loader,\n"
+            "    sp_rank=groups._get_sequence_parallel_rank(),\n"
+            "    sp_group=groups._get_sequence_parallel_group(),\n"
+            "    sp_world_size=groups._get_sequence_parallel_world_size(),\n"
+            "    device=engine.device,\n"
+            ")",
      .when = launch_has_sp,
      .remark = "the loss is the mean over ranks weighted by their tokens",
      .source = alst_tutorial,

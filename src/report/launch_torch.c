@@ -198,10 +198,10 @@ static const char *refuse_titan_experts(const struct launch_case *it)
 }
 
 static const struct launch_row titan_rows[] = {
-    {.key = "PYTORCH_CUDA_ALLOC_CONF",
+    {.key = "PYTORCH_ALLOC_CONF",
      .fixed = "expandable_segments:True",
-     .remark = "as its run_train.sh has it: without it the allocator's slack is larger",
-     .source = "pytorch/torchtitan run_train.sh",
+     .remark = "as its run_train.sh has it, against slack of the allocator; before PyTorch 2.9 PYTORCH_CUDA_ALLOC_CONF",
+     .source = "pytorch/torchtitan@0168bd5 run_train.sh",
      .place = LAUNCH_ENVIRONMENT},
     {.key = "--nnodes", .value = launch_nodes, .source = torchrun, .place = LAUNCH_RUNNER},
     {.key = "--nproc-per-node", .value = launch_node_gpus, .source = torchrun, .place = LAUNCH_RUNNER},
