@@ -48,6 +48,7 @@ bool cmd_calibrate(struct command_context *context, int argc, char **argv, struc
 bool cmd_measure(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_import(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_validate(struct command_context *context, int argc, char **argv, struct sp_error *err);
+bool cmd_launch(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_show(struct command_context *context, int argc, char **argv, struct sp_error *err);
 bool cmd_help(struct command_context *context, int argc, char **argv, struct sp_error *err);
 
@@ -130,6 +131,7 @@ struct command_options {
     bool is_colorless;
     bool wants_help;
     bool wants_source; /* show --source */
+    int launch_for;    /* index of launcher_names, or -1 */
     const char *db;    /* or NULL: the store in the user's data folder */
 };
 
@@ -224,6 +226,10 @@ extern const struct sp_option import_options[]; /* ends with a row whose name is
 /* ---- calibrate (cmd_calibrate.c) ---------------------------------------------------------------------------------- */
 
 extern const struct sp_option calibrate_options[]; /* ends with a row whose name is NULL */
+
+/* ---- launch (cmd_launch.c) ---------------------------------------------------------------------------------------- */
+
+extern const struct sp_option launch_options[]; /* ends with a row whose name is NULL */
 
 /* ---- validate (cmd_validate.c) ------------------------------------------------------------------------------------ */
 

@@ -154,6 +154,14 @@ static const char *const validate_examples[] = {
     NULL,
 };
 
+static const char *const launch_examples[] = {
+    "seqplan launch --model llama-3.1-70b --hardware dgx-h100 --gpus 512 --seq 1M --tp 8 --sp 8 --pp 8",
+    "seqplan launch ... --for torchtitan --zero 3",
+    "seqplan plan ... --format json | jq '.plans[0]' | seqplan launch --layout - --for megatron-bridge",
+    "seqplan launch --layout answer.json --for deepspeed --format json",
+    NULL,
+};
+
 static const char *const show_examples[] = {
     "seqplan show models",
     "seqplan show model llama-3.1-70b",
@@ -253,6 +261,17 @@ const struct command commands[] = {
                 "has, and the same command goes on. What could not be measured cleanly has a reason in place of\n"
                 "a figure.",
      .examples = measure_examples},
+    {.name = "import",
+     .summary = "brings in nccl-tests logs, measurement files, training logs",
+     .run = cmd_import,
+     .extras = import_options,
+     .groups = OPTIONS_STORE | OPTIONS_OUTPUT,
+     .synopsis = "FILE... [options]",
+     .details = "Output of nccl-tests, training logs of Megatron-LM, torchtitan, nanotron and DeepSpeed, and lines of\n"
+                "seqplan-device become runs of measurements in the store; nvidia-smi topo -m becomes a hardware file.\n"
+                "What a file is, its content tells; - is standard input. A line of no use is skipped with its reason.\n"
+                "The same file twice adds nothing. When one of several files is refused, nothing is stored.",
+     .examples = import_examples},
     {.name = "calibrate",
      .summary = "fits the hardware's curves to measurements, with error bars",
      .run = cmd_calibrate,
@@ -281,17 +300,6 @@ const struct command commands[] = {
      .examples = check_examples},
     NOT_BUILT("plot", "the figures people decide by, through gnuplot"),
     NOT_BUILT("report", "one self-contained HTML page of an answer"),
-    {.name = "import",
-     .summary = "brings in nccl-tests logs, measurement files, training logs",
-     .run = cmd_import,
-     .extras = import_options,
-     .groups = OPTIONS_STORE | OPTIONS_OUTPUT,
-     .synopsis = "FILE... [options]",
-     .details = "Output of nccl-tests, training logs of Megatron-LM, torchtitan, nanotron and DeepSpeed, and lines of\n"
-                "seqplan-device become runs of measurements in the store; nvidia-smi topo -m becomes a hardware file.\n"
-                "What a file is, its content tells; - is standard input. A line of no use is skipped with its reason.\n"
-                "The same file twice adds nothing. When one of several files is refused, nothing is stored.",
-     .examples = import_examples},
     {.name = "validate",
      .summary = "predicted beside measured: published tables, your own runs, stored runs",
      .run = cmd_validate,
@@ -305,7 +313,17 @@ const struct command commands[] = {
                 "Of a stored run, measurements of single operations and half of the methods, layers and steps\n"
                 "are for fits, and the other half judges: the key of a row decides, the same every time.",
      .examples = validate_examples},
-    NOT_BUILT("launch", "the chosen layout as flags of Megatron-LM, DeepSpeed, torchtitan, ..."),
+    {.name = "launch",
+     .summary = "the chosen layout as flags of Megatron-LM, DeepSpeed, torchtitan, ...",
+     .run = cmd_launch,
+     .extras = launch_options,
+     .groups = OPTIONS_QUESTION | OPTIONS_OUTPUT,
+     .synopsis = "--model NAME --hardware NAME --gpus N --seq LEN [options]",
+     .details = "Takes the options of estimate, or a layout that seqplan printed (--layout). Prints lines to paste: a\n"
+                "shell's, or a YAML file, with traps as comments above the lines that they concern. Without\n"
+                "--framework the layout is priced as the launcher runs it. What a launcher cannot express is\n"
+                "refused with the nearest that it can. Exit code 1: the layout does not fit.",
+     .examples = launch_examples},
     {.name = "show",
      .summary = "models, hardware, networks, methods, frameworks, fields of a file, stored runs",
      .run = cmd_show,

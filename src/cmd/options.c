@@ -156,6 +156,7 @@ bool command_options_parse(struct command_context *context, int argc, char **arg
         .simulate = {.slow_gpus = {.arena = context->arena}, .slow_links = {.arena = context->arena}, .gantt_of = -1},
         .validate = {.by = -1, .only = -1},
         .import = {.kind = -1, .operation = -1},
+        .launch_for = -1,
         .format = REPORT_TABLE};
     request_init(&options->request, context->arena);
     const struct sp_option *table = command_option_table(context->arena, command);

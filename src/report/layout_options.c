@@ -5,8 +5,7 @@
 
 const char report_usual_order[] = "tp-cp-ep-dp-pp";
 
-/* A word of a shell's command line: quoted where the shell would read more into it. */
-static const char *shell_word(struct sp_arena *arena, const char *text)
+const char *report_shell_word(struct sp_arena *arena, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+%@-";
     if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
@@ -31,7 +30,7 @@ static void add_text(struct line *line, const char *name, const char *value)
 {
     if (value != NULL) {
         line->text = sp_format(line->arena, "%s%s--%s %s", line->text, line->text[0] == '\0' ? "" : " ", name,
-                               shell_word(line->arena, value));
+                               report_shell_word(line->arena, value));
     }
 }
 

@@ -283,6 +283,8 @@ const char *report_plan_miss_text(struct sp_arena *arena, const struct report_pl
 /* Adds what of the constraints and of the values asked for does nothing. */
 void report_plan_remarks(const struct report_plan *plan, struct sp_texts *remarks);
 extern const char report_usual_order[]; /* "tp-cp-ep-dp-pp": what goes without saying */
+/* A word of a shell's command line: quoted where the shell would read more into it. */
+const char *report_shell_word(struct sp_arena *arena, const char *text);
 /* "--tp 8 --sp 8 ...": the options of `seqplan estimate` that give the answer of a layout. */
 const char *report_layout_options(struct sp_arena *arena, const struct report_plan *plan,
                                   const struct plan_layout *layout);

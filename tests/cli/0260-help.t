@@ -27,7 +27,7 @@ do
 	'
 done
 
-for command in estimate compare plan simulate diff check measure import calibrate show
+for command in estimate compare plan simulate diff check measure import calibrate launch show
 do
 	test_expect_success "the text of help $command" '
 		seqplan help $command >help && golden "$expected/help-$command.txt" help
