@@ -48,9 +48,9 @@ static bool fit_moved(struct calibration_work *work, const struct moved *moved, 
                                                  .cluster =
                                                      moved->n_clusters >= FEWEST_CLUSTERS ? moved->cluster : NULL};
     struct sp_error err = {.kind = SP_ERROR_NONE};
-    double fastest = 0;
-    double shortest = INFINITY;
-    for (int i = 0; i < moved->n; i++) {
+    double fastest = moved->bytes[0] / exp(moved->log_seconds[0]);
+    double shortest = exp(moved->log_seconds[0]);
+    for (int i = 1; i < moved->n; i++) {
         fastest = fmax(fastest, moved->bytes[i] / exp(moved->log_seconds[i]));
         shortest = fmin(shortest, exp(moved->log_seconds[i]));
     }

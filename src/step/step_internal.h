@@ -165,7 +165,7 @@ struct operator_list {
     struct operator_row rows[MAX_LIST_OPERATORS];
 };
 /* At the step's clock; remembered where the shape has a memo. */
-double product_time(const struct step_shape *shape, const struct gemm_call *call);
+double product_time(const struct step_shape *shape, const struct gemm_call *asked);
 /* Empty, or what follows rows that are not kept but were summed (NULL: none): the sums come out the same, bit for bit. */
 void operator_list_begin(struct operator_list *list, const struct operator_sum *before);
 
