@@ -26,7 +26,6 @@ struct network_lines {
     struct collective_point *points;
     double *log_seconds;
     bool is_fitted[N_FIGURES];
-    int n_sizes;
 };
 
 static double *figure_value(struct network_spec *network, int figure)

@@ -315,26 +315,12 @@ static bool add_run(struct import_result *result, const struct summary *summary,
 
 /* ---- a log ------------------------------------------------------------------------------------------------------ */
 
-static training_reader reader_of(enum import_kind kind)
-{
-    switch (kind) {
-    case IMPORT_MEGATRON:
-        return megatron_line;
-    case IMPORT_TORCHTITAN:
-        return torchtitan_line;
-    case IMPORT_NANOTRON:
-        return nanotron_line;
-    case IMPORT_DEEPSPEED:
-        return deepspeed_line;
-    case IMPORT_NCCL_TESTS:
-    case IMPORT_TOPOLOGY:
-    case IMPORT_MEASUREMENTS:
-    case N_IMPORT_KINDS:
-        break;
-    }
-    assert(!"a log of a framework");
-    return NULL;
-}
+static const training_reader readers[N_IMPORT_KINDS] = {
+    [IMPORT_MEGATRON] = megatron_line,
+    [IMPORT_TORCHTITAN] = torchtitan_line,
+    [IMPORT_NANOTRON] = nanotron_line,
+    [IMPORT_DEEPSPEED] = deepspeed_line,
+};
 
 static bool check_log(const struct training_log *log, const struct import_log_source *source, const char *gpu,
                       struct sp_error *err)
@@ -380,7 +366,7 @@ static void note_taken(struct training_log *log)
 
 static void read_lines(struct training_log *log, const struct import_log_source *source)
 {
-    training_reader read = reader_of(source->kind);
+    training_reader read = readers[source->kind];
     for (int64_t i = 0; i < source->text->n_lines; i++) {
         (void)read(log, i + 1, source->text->lines[i]);
     }

@@ -116,16 +116,19 @@ static const char *row_names(struct sp_arena *arena, const struct validation_sou
 {
     enum { MOST_NAMES = 4 };
     struct sp_texts names = {.arena = arena};
+    int n_more = 0;
     for (int i = 0; i < source->n_rows; i++) {
-        if (is_fitted_for(&source->rows[i], reason)) {
+        if (!is_fitted_for(&source->rows[i], reason)) {
+            continue;
+        }
+        if (names.count < MOST_NAMES) {
             sp_texts_add(&names, "%s", source->rows[i].name);
+        } else {
+            n_more++;
         }
     }
-    size_t n_shown = names.count < MOST_NAMES ? names.count : MOST_NAMES;
-    const char *shown = sp_join(arena, names.items, n_shown, "; ");
-    return names.count == n_shown ? shown
-                                  : sp_format(arena, "%s and %zu more row%s", shown, names.count - n_shown,
-                                              sp_plural((int)(names.count - n_shown)));
+    const char *shown = sp_join(arena, names.items, names.count, "; ");
+    return n_more == 0 ? shown : sp_format(arena, "%s and %d more row%s", shown, n_more, sp_plural(n_more));
 }
 
 /* "step_time_s of TP, PP", "step_time_s" where no row of that quantity judges, "all rows" where none at all does. */

@@ -137,7 +137,7 @@ static int compare_doubles(const void *left, const void *right)
 
 static void check_half(const struct pairs *pairs, const struct sort *sort, enum judge half)
 {
-    double errors[MAX_LINES];
+    double errors[MAX_LINES] = {0};
     int n = 0;
     double bias = 0;
     for (int i = 0; i < pairs->n; i++) {
