@@ -67,7 +67,7 @@ WERROR := $(if $(filter true,$(CI)),-Werror)
 VARIANTS := release asan coverage analyze fuzz
 FLAGS_release := -O2 -g $(WERROR)
 FLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(WERROR)
-FLAGS_coverage := -O0 -g --coverage $(WERROR)
+FLAGS_coverage := -O1 -g --coverage $(WERROR)
 # The analyzer cannot know that sp_fail() returns false, and would follow each failed call as if it had set its result.
 FLAGS_analyze := -O1 -fanalyzer -Wno-analyzer-null-dereference -Wno-analyzer-null-argument -Werror
 FLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
@@ -181,12 +181,12 @@ demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-tok
 
 # $1 variant. One prove over everything: its closing line is the last thing printed.
 # Whole searches, minutes where the program is instrumented: plans are searched in tests/cli too.
-LONG_TESTS := tests/golden/0002-plans.t
+LONG_TESTS := tests/golden/0002-plans.t tests/cli/0405-plan-asked.t
 PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \
 	SEQPLAN_TEST_OUTPUT='$(CURDIR)/build/$1/trash' SEQPLAN_ORACLE='$(CURDIR)/build/$1/oracle/oracle_flows' \
 	SEQPLAN_SIMGRID='$(if $(SIMGRID),$(CURDIR)/build/oracle/oracle_simgrid)' \
 	SEQPLAN_DEVICE='$(DEVICE:%=$(CURDIR)/%)' \
-	prove -j$(JOBS) --failures -e 'timeout -k 5 $(TEST_TIMEOUT)' $(TESTS_$1) $(filter-out $(if $(filter release,$1),,$(LONG_TESTS)),$(SCRIPT_TESTS))
+	prove -j$(JOBS) --timer --failures -e 'timeout -k 5 $(TEST_TIMEOUT)' $(TESTS_$1) $(filter-out $(if $(filter release,$1),,$(LONG_TESTS)),$(SCRIPT_TESTS))
 
 check: $(BIN_release) $(TESTS_release) $(ORACLE_release) $(DEVICE) | $(SETUP) ## install what is missing, build, and run every test
 	$(Q)$(call PROVE,release)
