@@ -180,8 +180,10 @@ demo: $(BIN_release) ## install what is missing, build, and answer a real 1M-tok
 	@printf '\n$$ seqplan %s\n' '$(DEMO_PLAN)'; $(BIN_release) $(DEMO_PLAN)
 
 # $1 variant. One prove over everything: its closing line is the last thing printed.
-# Whole searches, minutes where the program is instrumented: plans are searched in tests/cli too.
-LONG_TESTS := tests/golden/0002-plans.t tests/cli/0405-plan-asked.t
+# Searches and sweeps that take minutes where the program is instrumented, and are left out there:
+# `make check-asan LONG_TESTS=` runs them too.
+LONG_TESTS := tests/golden/0002-plans.t tests/cli/0405-plan-asked.t tests/cli/0225-sweep.t tests/cli/0226-sweep-ranks.t \
+	tests/cli/0420-sensitivity.t
 PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \
 	SEQPLAN_TEST_OUTPUT='$(CURDIR)/build/$1/trash' SEQPLAN_ORACLE='$(CURDIR)/build/$1/oracle/oracle_flows' \
 	SEQPLAN_SIMGRID='$(if $(SIMGRID),$(CURDIR)/build/oracle/oracle_simgrid)' \
