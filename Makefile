@@ -66,8 +66,9 @@ WERROR := $(if $(filter true,$(CI)),-Werror)
 
 VARIANTS := release asan coverage analyze fuzz
 FLAGS_release := -O2 -g $(WERROR)
-FLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(WERROR)
-FLAGS_coverage := -O1 -g --coverage $(WERROR)
+# SEQPLAN_IS_INSTRUMENTED: random tests draw fewer cases.
+FLAGS_asan := -O1 -g -DSEQPLAN_IS_INSTRUMENTED -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all $(WERROR)
+FLAGS_coverage := -O1 -g -DSEQPLAN_IS_INSTRUMENTED --coverage $(WERROR)
 # The analyzer cannot know that sp_fail() returns false, and would follow each failed call as if it had set its result.
 FLAGS_analyze := -O1 -fanalyzer -Wno-analyzer-null-dereference -Wno-analyzer-null-argument -Werror
 FLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all

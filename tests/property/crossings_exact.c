@@ -17,7 +17,7 @@ struct asked {
 };
 
 /* Instrumented programs search several times as long: a few of the searches tell as much about memory and lines as all. */
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
+#if !defined(SEQPLAN_IS_INSTRUMENTED)
 enum { EVERY = 1 };
 #else
 enum { EVERY = 4 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Instrumented programs take as long for a quarter of them. */
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
+#if !defined(SEQPLAN_IS_INSTRUMENTED)
 enum { LAYOUTS = 250, HAS_ALL_PAIRS = 1 };
 #else
 enum { LAYOUTS = 60, HAS_ALL_PAIRS = 0 };
