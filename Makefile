@@ -194,7 +194,7 @@ PROVE = $(ENV_$1) CMOCKA_MESSAGE_OUTPUT=TAP SEQPLAN='$(CURDIR)/$(BIN_$1)' \
 check: $(BIN_release) $(TESTS_release) $(ORACLE_release) $(DEVICE) | $(SETUP) ## install what is missing, build, and run every test
 	$(Q)$(call PROVE,release)
 
-check-asan: $(BIN_asan) $(TESTS_asan) $(ORACLE_asan) | $(SETUP) ## the same tests under address and undefined-behaviour sanitizers
+check-asan: $(BIN_asan) $(TESTS_asan) $(ORACLE_asan) | $(SETUP) ## the same tests, less the longest, under address and undefined-behaviour sanitizers
 	$(Q)$(call PROVE,asan)
 
 # Branches of an assert that never fails are not counted.
